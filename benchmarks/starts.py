@@ -27,7 +27,7 @@ from pathfold.engine import Engine
 from pathfold.example_models import EXAMPLES, lorenz96
 from pathfold.model.kept import Kept
 from pathfold.model.parameters import build_parameters
-from pathfold.sampling.marginal import Marginal
+from pathfold.sampling.laplace_marginal import LaplaceMarginal
 from pathfold.sampling.scales import relative_spread, set_scales
 from pathfold.sampling.starts import Point, find_starts
 
@@ -213,7 +213,7 @@ def searched(problem: Problem, seeds: int) -> tuple[list[np.ndarray | None], lis
     model, data, steps = problem
     engine = Engine(model, TimeGrid.build(data, **steps))
     set_scales(engine)
-    marginal = Marginal(engine, threads=1)
+    marginal = LaplaceMarginal(engine, threads=1)
     relaxation, began, seconds = relative_spread(engine), list[np.ndarray | None](), list[float]()
     for seed in range(seeds + 1):
         begin = time.perf_counter()
@@ -224,7 +224,7 @@ def searched(problem: Problem, seeds: int) -> tuple[list[np.ndarray | None], lis
             points = None
         if seed > 0:  # the first is for warming up
             seconds.append(time.perf_counter() - begin)
-            found = None if points is None else [marginal.start_at(each.block(engine)) for each in points]
+            found = None if points is None else [marginal.start_at(each) for each in points]
             began.append(None if found is None else np.array([start.log_mass if start else np.nan for start in found]))
     return began, seconds
 

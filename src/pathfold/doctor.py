@@ -25,7 +25,8 @@ from pathfold.model import DiffusionModel, GaussianNoise
 from pathfold.paper import DynamicHMC, GuidedProposals
 from pathfold.results.convergence import convergence
 from pathfold.sampling import ReplicaExchange, StaticHMC
-from pathfold.sampling.marginal import LAPLACE
+from pathfold.sampling.laplace_marginal import LAPLACE
+from pathfold.sampling.linear_marginal import LINEAR
 
 NEEDED = ("numpy", "scipy", "jax", "jaxlib", "numba", "llvmlite", "numpyro", "xarray", "pandas", "tqdm", "filelock")
 OPTIONAL = ("arviz", "matplotlib", "h5netcdf", "zarr")
@@ -49,7 +50,7 @@ def examine() -> bool:
 def compile_samplers() -> float:
     """Compile what all samplers and fits call, or load it; return the seconds."""
     samplers = StaticHMC, ReplicaExchange, DynamicHMC, GuidedProposals
-    return compile_sampler(*(sampler.native for sampler in samplers), LAPLACE, announce=True)
+    return compile_sampler(*(sampler.native for sampler in samplers), LAPLACE, LINEAR, announce=True)
 
 
 def surroundings() -> Iterator[str]:

@@ -125,17 +125,18 @@ import pathfold as pf
 from pkgutil import resolve_name
 from pathfold.engine.entries import OF_ALL
 from pathfold.engine.native.pieces import HostFunction
-from pathfold.example_models import ornstein_uhlenbeck
+from pathfold.example_models import double_well, ornstein_uhlenbeck
 from tests.plain import compiled_native
 
 warnings.simplefilter("ignore")  # two draws have not converged
 model, found = ornstein_uhlenbeck.noisy(), {}
 data = pf.Observations(0.5 * np.arange(1, 9), np.linspace(0.5, 1.5, 8))
 samplers = pf.StaticHMC(), pf.DynamicHMC(metric="adapted"), pf.DynamicHMC(), pf.UnconstrainedHMC(), pf.GuidedProposals()
-for sampler in (*samplers, None):
-    kind = sampler.native if sampler else "pathfold.engine.entries:LAPLACE"
-    if sampler is None:
-        pf.fit(model, data, steps_per_interval=2, points=16, threads=2)
+fitted = {"LAPLACE": double_well.noisy(), "LINEAR": model}
+for sampler in (*samplers, *fitted):
+    kind = f"pathfold.engine.entries:{sampler}" if sampler in fitted else sampler.native
+    if sampler in fitted:
+        pf.fit(fitted[sampler], data, steps_per_interval=2, points=16, threads=2)
     else:
         pf.sample(
             model, data, sampler=sampler, steps_per_interval=2, chains=1, warmup=8, draws=2, threads=2, progress=False
@@ -163,7 +164,7 @@ def test_what_a_sampler_calls_is_compiled_before_and_nothing_else_is(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
-    assert [*found.values()] == 4 * [[]], found
+    assert [*found.values()] == 5 * [[]], found
 
 
 def entry(function):

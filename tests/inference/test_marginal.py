@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any, cast
 
 import jax.numpy as jnp
@@ -17,21 +16,23 @@ from pathfold.engine import Engine
 from pathfold.engine.equations import laplace
 from pathfold.engine.installation import compile_sampler
 from pathfold.inference.fit.posterior_mode import curvature
-from pathfold.sampling.marginal import LAPLACE, Marginal, Origin
+from pathfold.sampling.differences import ByDifferences, Origin
+from pathfold.sampling.laplace_marginal import LAPLACE, LaplaceMarginal
+from pathfold.sampling.linear_marginal import LinearMarginal
 from pathfold.sampling.scales import relative_spread, set_scales
 from pathfold.sampling.starts import find_starts
 from tests.engine.faults import build_anew
 from tests.once import once
 
 
-def marginal_of(model: pf.DiffusionModel, data, steps: int, **options) -> tuple[Marginal, Origin]:
-    """The marginal density, and the inner mode at a start."""
+def marginal_of(model: pf.DiffusionModel, data, steps: int, **options) -> tuple[LaplaceMarginal, Origin]:
+    """The marginal density by Laplace's method, and the inner mode at a start."""
     compile_sampler(LAPLACE, announce=False)
     full = Engine(model, TimeGrid.build(data, steps_per_interval=steps))
     set_scales(full)
-    marginal = Marginal(full, **{"threads": 1, **options})
+    marginal = LaplaceMarginal(full, **{"threads": 1, **options})
     point = find_starts(full, [0], seed=0, threads=1, relaxation=relative_spread(full)).point(0)
-    start = marginal.start_at(point.block(full))
+    start = marginal.start_at(point)
     assert start is not None
     return marginal, start.origin
 
@@ -79,9 +80,16 @@ def multivariate(away: np.ndarray, cov: np.ndarray) -> float:
 DATA = pf.Observations([0.4, 0.9, 1.3, 2.2, 2.6], [[0.3], [0.9], [0.4], [-0.2], [0.1]], initial_time=0.0)
 
 
+def exact_of(model: pf.DiffusionModel, data, steps: int, **options) -> tuple[LinearMarginal, Origin]:
+    """The marginal density of a linear model, which asks for no inner mode."""
+    grid = TimeGrid.build(data, steps_per_interval=steps)
+    return LinearMarginal(model, grid, **{"threads": 1, **options}), Origin(np.zeros(0), np.zeros(0), 0.0)
+
+
+@pytest.mark.parametrize("made", [marginal_of, exact_of])
 @pytest.mark.parametrize("noise", [0.0, 0.2])
-def test_a_linear_model_has_its_kalman_likelihood(noise):
-    marginal, origin = marginal_of(ornstein_uhlenbeck(noise), DATA, 4, prior=False)
+def test_a_linear_model_has_its_kalman_likelihood(noise, made):
+    marginal, origin = made(ornstein_uhlenbeck(noise), DATA, 4, prior=False)
     u = np.random.default_rng(1).normal(size=(12, 3))
     expected = [gaussian_log_likelihood(each, DATA, 4, noise) for each in u]
     np.testing.assert_allclose(marginal.values(u, origin), expected, rtol=0.0, atol=1e-9)
@@ -89,10 +97,11 @@ def test_a_linear_model_has_its_kalman_likelihood(noise):
     np.testing.assert_allclose(weights, 0.0, atol=1e-9)
 
 
-def test_paths_of_a_linear_model_are_those_of_its_smoother():
+@pytest.mark.parametrize("made", [marginal_of, exact_of])
+def test_paths_of_a_linear_model_are_those_of_its_smoother(made):
     """Mean and covariance of the states at the nodes, given data with noise, by 1500 pairs."""
     noise, steps, count = 0.2, 4, 1500
-    marginal, origin = marginal_of(ornstein_uhlenbeck(noise), DATA, steps, prior=False)
+    marginal, origin = made(ornstein_uhlenbeck(noise), DATA, steps, prior=False)
     u = np.array([0.2, -0.3, 0.1])
     pairs = marginal.pairs(np.tile(u, (count, 1)), origin, 0)
     states = np.concatenate([pair.states[:, :, -1, 0] for pair in pairs])
@@ -111,6 +120,8 @@ def test_paths_of_a_linear_model_are_those_of_its_smoother():
     np.testing.assert_allclose(states.mean(axis=0), mean, atol=1e-8)  # the two of a pair lie on either side
     root = np.linalg.inv(np.linalg.cholesky(cov))
     found = root @ np.cov(states[::2].T, bias=True) @ root.T  # one of each pair: they are independent
+    (probable,) = marginal.pairs(u[None], origin, 0, drawn=False)
+    np.testing.assert_allclose(probable.states[:, :, -1, 0], np.stack([mean, mean]), atol=1e-8)
     errors = (found - np.eye(5)) * np.sqrt(count / (1.0 + np.eye(5)))
     assert np.abs(errors).max() < 4.2  # of 15 standard normals: 1 in 2500 by chance
 
@@ -217,12 +228,12 @@ def test_the_determinant_is_that_of_both_points(monkeypatch):
     assert abs(bias(0.0)[0]) > 10.0
 
 
-def test_the_answer_does_not_depend_on_threads():
-    model = curved(0.5)
+@pytest.mark.parametrize(("made", "model"), [(marginal_of, curved(0.5)), (exact_of, ornstein_uhlenbeck(0.2))])
+def test_the_answer_does_not_depend_on_threads(made, model):
     data = pf.Observations([0.5, 1.0, 1.5], [[1.6], [0.2], [0.5]], initial_time=0.0)
-    one, origin = marginal_of(model, data, 3)
-    three, _ = marginal_of(model, data, 3, threads=3)
-    u = np.random.default_rng(0).normal(size=(20, 1))
+    one, origin = made(model, data, 3)
+    three, _ = made(model, data, 3, threads=3)
+    u = np.random.default_rng(0).normal(size=(20, one.size))
     np.testing.assert_array_equal(one.values(u, origin), three.values(u, origin))
     for a, b in zip(one.pairs(u, origin, 1), three.pairs(u, origin, 1), strict=True):
         np.testing.assert_array_equal(a.states, b.states)
@@ -272,10 +283,11 @@ def test_units_change_nothing_but_a_constant():
 def test_curvature_at_an_edge_of_the_density_is_the_priors_where_it_is_unknown():
     """Beyond the edge there is no path; what is not known there is said by no warning of NumPy's."""
 
-    def values(u, origin):
-        return np.where(u[:, 0] > 0.0, -np.inf, -2.0 * u[:, 1] ** 2)
+    class Edge(ByDifferences):
+        free = np.ones(3, dtype=bool)
 
-    free = np.ones(3, dtype=bool)
-    marginal, origin = SimpleNamespace(free=free, values=values), SimpleNamespace(u=np.zeros(3), log_density=0.0)
-    found = curvature(cast(Any, marginal), cast(Any, origin), np.eye(3))
+        def values(self, u, origin):
+            return np.where(u[:, 0] > 0.0, -np.inf, -2.0 * u[:, 1] ** 2)
+
+    found = curvature(cast(Any, Edge()), Origin(np.zeros(3), np.zeros(0), 0.0), np.eye(3))
     np.testing.assert_allclose(found, np.diag([1.0, 4.0, 0.0]), atol=1e-6)

@@ -9,7 +9,7 @@ import pytest
 from scipy.optimize import minimize
 
 import pathfold as pf
-from pathfold.sampling.marginal import Marginal
+from pathfold.sampling.linear_marginal import LinearMarginal
 from tests.inference.test_marginal import gaussian_log_likelihood, ornstein_uhlenbeck
 from tests.once import once
 
@@ -82,14 +82,14 @@ def test_a_narrow_prior_does_not_count(model):
 
 def test_a_bound_that_is_not_reached_is_not_a_number(model, monkeypatch):
     """Beyond a value no path is found, though the likelihood falls: nobody knows where it falls far enough."""
-    reach = Marginal._reach
+    reach = LinearMarginal.reach
 
     def up_to(self, room, u, origin):
         return reach(self, room, u, origin) if u[1] < 0.5 else -np.inf
 
     whole = pf.profile(model, DATA, "mu", steps_per_interval=STEPS, threads=1)["interval"].values
     assert whole[1] > 0.5
-    monkeypatch.setattr(Marginal, "_reach", up_to)
+    monkeypatch.setattr(LinearMarginal, "reach", up_to)
     with pytest.warns(UserWarning, match=r"upper bound of mu was not reached, .* came to 0\.4[89]\d? and found no"):
         profile = pf.profile(model, DATA, "mu", steps_per_interval=STEPS, threads=1)
     assert profile["interval"][0] == pytest.approx(whole[0], rel=0.02)
@@ -195,9 +195,8 @@ def test_models_are_compared_by_their_evidence(model):
     assert table["difference"].iloc[0] == 0.0
     assert table["probability"].sum() == pytest.approx(1.0)
     assert table["parameters"].to_dict() == {"walk": 1, "returning": 3}
-    assert table.attrs["reasons"] == {"walk": ["no sign of a poor approximation"]} | {
-        "returning": ["no sign of a poor approximation"]
-    }
+    fine = "paths are integrated out exactly, and there is no sign of a poor approximation"
+    assert table.attrs["reasons"] == {"walk": [fine], "returning": [fine]}
     assert max(map(len, str(table).splitlines())) <= 80, "it prints without being wrapped"
     assert len(str(table).splitlines()) == 3
     with pytest.raises(pf.SettingsError, match="models must be a dict of models"):

@@ -30,7 +30,7 @@ def tree() -> Results:
 @cache
 def fitted(prior: bool) -> xr.DataTree:
     example = EXAMPLES["ornstein_uhlenbeck"]
-    return pf.fit(example.model(), example.data(), steps_per_interval=2, prior=prior, progress=False)
+    return pf.fit(example.model(), example.data(), steps_per_interval=5, prior=prior, progress=False)
 
 
 def with_matrices(**matrices: np.ndarray) -> xr.DataTree:
@@ -116,7 +116,9 @@ def test_results_print_as_a_verdict_and_a_table(results):
     assert text == repr(results())
     assert len(text.splitlines()) <= 25
     assert all(f"\n{label}" in text for label in pf.summary(results()).index)
-    words = "has few effective draws" if results is tree else "with verdict 'good'\n- no sign of a poor approximation"
+    words = (
+        "has few effective draws" if results is tree else "pf.fit, paths integrated out, with verdict 'good'\n- paths"
+    )
     assert words in text
     shown = results()._repr_html_()
     assert "<table" in shown

@@ -28,7 +28,7 @@ from pathfold.results.convergence import labels
 from pathfold.results.diagnostics import troubles
 from pathfold.results.in_order import results_of
 from pathfold.results.prior import kept_parameters, parameter_names
-from pathfold.results.reading import component_names, is_fit, observation_names, reasons_of
+from pathfold.results.reading import component_names, has_integrated, is_fit, observation_names, reasons_of
 from pathfold.results.summary import shortened, summary
 
 if TYPE_CHECKING:
@@ -172,7 +172,8 @@ def _verdict_of_fit(tree: xr.DataTree) -> Iterator[str]:
     verdict = tree.attrs["verdict"]
     words = {"good": "good", "rough": "rough", "sample": "not to be relied on: sample instead"}[verdict]
     tone = "good" if verdict == "good" else "bad"
-    yield f'<p class="{tone}">This is a Laplace approximation (pf.fit); it is {words}.</p>'
+    how = "an approximation (pf.fit), exact in the path" if has_integrated(tree) else "a Laplace approximation (pf.fit)"
+    yield f'<p class="{tone}">This is {how}; it is {words}.</p>'
     yield "<ul>" + "".join(f"<li>{escape(sentence)}.</li>" for sentence in reasons_of(tree)) + "</ul>"
 
 

@@ -16,7 +16,7 @@ from pathfold.engine.native.constrained_step import first_order_shift, linearise
 from pathfold.engine.native.dynamics import prepare
 from pathfold.engine.native.fibre import draw_pair
 from pathfold.engine.native.inner_mode import inner_mode
-from pathfold.engine.native.integrated_paths import integrate_with_gradient, run_integrated
+from pathfold.engine.native.integrated_paths import condition, integrate, integrate_with_gradient, run_integrated
 from pathfold.engine.native.integration_time import integration_time
 from pathfold.engine.native.nodes import guess_nodes
 from pathfold.engine.native.recording import Drawn
@@ -58,6 +58,11 @@ REPLICAS: Entries = (
     (set_coldness, (MACHINE, float64)),
     (meet, (MACHINE, BLOCK)),
     (run_replicas, (WORK, _REPLICAS, int64, int64, *DRAWN)),
+)
+LINEAR: Entries = (
+    (integrate, (MACHINE, BLOCK)),
+    (integrate_with_gradient, (MACHINE, BLOCK)),
+    (condition, (MACHINE, BLOCK)),
 )
 LAPLACE: Entries = (
     (inner_mode, (MACHINE, TABLE, BLOCK, boolean)),

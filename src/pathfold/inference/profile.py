@@ -20,8 +20,9 @@ from pathfold.model import DiffusionModel
 from pathfold.model.check_data import check_panel
 from pathfold.model.diffusion_model import check_model
 from pathfold.results.fitted import normal_labels
+from pathfold.sampling.differences import Origin
 from pathfold.sampling.execution import explained
-from pathfold.sampling.marginal import Marginal, Origin
+from pathfold.sampling.marginal import Marginal
 
 STRIDE = 0.5  # standard deviations from one value to the next; so many roots of twice the log density are lost
 SHORTEST, LEAP = 1.0 / 64.0, 1.0  # of a stride, which is halved while the root grows by more than LEAP
@@ -122,7 +123,7 @@ def _check_own(marginal: Marginal, mode: Mode, k: int, label: str) -> None:
             f"{label} is integrated out with its law, as paths are, so that it has no profile; profile a parameter "
             "of the law, or take prior=True"
         )
-    z, slopes = marginal.parameters(u)
+    z, slopes = marginal.parameters(u), marginal.slopes(u)
     if z.size != u.size or np.any(np.delete(slopes[k], k)):
         raise SettingsError(
             f"the prior of {label} depends on other parameters, or is not a function of one normal, so that it "
@@ -294,4 +295,4 @@ def _warn_of_parts(label: str, ends: np.ndarray, reached: list[list[float]]) -> 
 def _value(marginal: Marginal, u: np.ndarray, k: int, normal: float) -> float:
     moved = u.copy()
     moved[k] = normal
-    return float(marginal.parameters(moved)[0][k])
+    return float(marginal.parameters(moved)[k])

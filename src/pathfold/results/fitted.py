@@ -21,7 +21,6 @@ from pathfold.results.posterior import (
     observed_dataset,
     of_chains,
 )
-from pathfold.results.reading import LAPLACE
 from pathfold.sampling import Run
 from pathfold.sampling.draws import Draws
 from pathfold.sampling.held_noise import Noise, names_of_normals
@@ -53,7 +52,7 @@ def fitted_tree(
         "constant_data": constant_dataset(grid),
     }
     tree = Results.from_dict({f"/{name}": group for name, group in groups.items()})
-    tree.attrs = attributes(model, grid, {"method": LAPLACE, **settings}) | of_chains(chains)
+    tree.attrs = attributes(model, grid, settings) | of_chains(chains)
     return tree
 
 

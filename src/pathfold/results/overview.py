@@ -13,7 +13,7 @@ from pathfold.errors import SettingsError
 from pathfold.results.diagnostics import troubles
 from pathfold.results.in_order import results_of
 from pathfold.results.prior import kept_parameters
-from pathfold.results.reading import is_fit, reasons_of
+from pathfold.results.reading import has_integrated, is_fit, reasons_of
 from pathfold.results.summary import shortened, summary, written
 
 SENTENCES, ROWS = 3, 15  # that are printed
@@ -69,14 +69,14 @@ def _overview(tree: xr.DataTree) -> Overview | None:
 
 def _verdict(tree: xr.DataTree) -> tuple[str, list[str]]:
     """Return what made the results, and sentences on how far they can be trusted."""
+    integrated = ", paths integrated out" if has_integrated(tree) else ""
     if is_fit(tree):
         what = "posterior" if "posterior" in tree.children else "likelihood"
-        head = f"Laplace approximation of the {what} by pf.fit, with verdict {tree.attrs['verdict']!r}"
+        how = "Approximation" if integrated else "Laplace approximation"
+        head = f"{how} of the {what} by pf.fit{integrated}, with verdict {tree.attrs['verdict']!r}"
         return head, [*troubles(tree, [])] or reasons_of(tree)
     sizes = results_of(tree, "sample_stats").posterior.sizes
-    head = f"{sizes['chain']} chains of {sizes['draw']:,} draws by pf.sample with {tree.attrs['sampler']}"
-    if tree.attrs.get("method") == "integrated":
-        head += ", paths integrated out"
+    head = f"{sizes['chain']} chains of {sizes['draw']:,} draws by pf.sample with {tree.attrs['sampler']}{integrated}"
     fine = "the chains agree, and nothing is amiss with the sampling"
     return head, [*troubles(tree, kept_parameters(tree))] or [fine]
 

@@ -12,8 +12,9 @@ import xarray as xr
 from pathfold.data import Input
 from pathfold.data.covariates import Label
 from pathfold.data.dates import Calendar, dates_of
+from pathfold.sampling.static_sampler import INTEGRATED
 
-LAPLACE = "laplace"  # the attribute `method` of what pf.fit returns
+FIT = "Laplace"  # the attribute `sampler` of what pf.fit returns
 NEW = "new"  # the name of a series that is not of the data, in predictions
 SEEN = "time_seen"  # the dimension of its observations
 BY_CHAIN = ("chain_seconds", "main_seconds", "integration_times")  # lists, in order of chain_numbers
@@ -100,7 +101,12 @@ def calendars_of(tree: xr.DataTree) -> list[Calendar | None]:
 
 def is_fit(tree: xr.DataTree) -> bool:
     """Return whether results are an approximation, by pf.fit, and no draws of chains."""
-    return tree.attrs.get("method") == LAPLACE
+    return tree.attrs.get("sampler") == FIT
+
+
+def has_integrated(tree: xr.DataTree) -> bool:
+    """Return whether paths were integrated out without an error."""
+    return tree.attrs.get("method") == INTEGRATED
 
 
 def reasons_of(tree: xr.DataTree) -> list[str]:

@@ -65,14 +65,14 @@ def noise_of(engine: Engine, grid: TimeGrid, chains: list[Draws], warmup: int) -
         return None
     held = [[chain.held[number] for number in numbers] for chain in chains]
     parts = [[(*_parts(engine, grid, draw), draw.z, draw.x0, draw.nodes) for draw in chain] for chain in held]
-    return gathered(engine, np.array(numbers, dtype=np.int64) - warmup - 1, parts)
+    return gathered(engine.model, np.array(numbers, dtype=np.int64) - warmup - 1, parts)
 
 
-def gathered(engine: Engine, draws: np.ndarray, parts: list[list[tuple[np.ndarray, ...]]]) -> Noise:
+def gathered(model: DiffusionModel, draws: np.ndarray, parts: list[list[tuple[np.ndarray, ...]]]) -> Noise:
     """Return the noise of draws by chain, of which (u, v0, w, v, z, x0, nodes) are given."""
     u, v0, w, v, *whole = (np.array([[draw[i] for draw in chain] for chain in parts]) for i in range(7))
-    names, columns = names_of_normals(engine.model), _columns(engine.model.observation)
-    return Noise(draws, u, v0, w, v, standard_normals(engine.model), *names, columns, *whole)
+    names, columns = names_of_normals(model), _columns(model.observation)
+    return Noise(draws, u, v0, w, v, standard_normals(model), *names, columns, *whole)
 
 
 def names_of_normals(model: DiffusionModel) -> tuple[list[str], list[str]]:

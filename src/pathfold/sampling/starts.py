@@ -32,7 +32,7 @@ from pathfold.engine.status import CONVERGED, MEANING
 from pathfold.errors import InitialisationError
 from pathfold.model import DiffusionModel
 from pathfold.sampling.held_noise import names_of_normals
-from pathfold.sampling.marginal import LAPLACE, Marginal
+from pathfold.sampling.laplace_marginal import LAPLACE, LaplaceMarginal
 from pathfold.sampling.spread import Rooms, spread
 from pathfold.sampling.whole_turns import nodes_turned
 
@@ -218,9 +218,9 @@ def weighted(engine: Engine, candidates: Sequence[Candidate]) -> list[Candidate]
     taken for the best.
     """
     compile_sampler(LAPLACE, announce=True)
-    marginal, found = Marginal(engine, threads=1), list[Candidate]()
+    marginal, found = LaplaceMarginal(engine, threads=1), list[Candidate]()
     for candidate in candidates:
-        start = marginal.start_at(candidate.point.block(engine))
+        start = marginal.start_at(candidate.point)
         if start is not None and np.isfinite(start.log_mass):
             found.append(replace(candidate, potential=-start.log_mass))
     return found or [*candidates]

@@ -73,17 +73,23 @@ def integrate_with_gradient(m, point):
 
 
 @compiled
-def draw_noise(m, point, saved, rng):
-    """Draw all noise given the parameters, whose factor is at the point, and the data; compute the path.
+def condition(m, point):
+    """Move the noise at the point by the least change that meets the data, -J^T G^{-1} c; compute the path.
 
-    Standard normal noise is moved by the least change that meets the data, -J^T G^{-1} c: an exact draw (Matheron).
+    The factor of the parameters is there. Standard normal noise becomes an exact draw (Matheron), none the mean.
     """
+    run(m, plans.CONDITION, point, point)
+    clear_idle(m.layout, position(m.layout, point))
+
+
+@compiled
+def draw_noise(m, point, saved, rng):
+    """Draw all noise given the parameters, whose factor is at the point, and the data; compute the path."""
     q, own = position(m.layout, point), coordinates(m.layout, point)
     copy(own, saved)
     draw_normals(m.layout, q, rng)
     copy(saved[: own.size], own)
-    run(m, plans.CONDITION, point, point)
-    clear_idle(m.layout, q)
+    condition(m, point)
 
 
 @compiled

@@ -12,6 +12,7 @@ from pathfold.data import Data, TimeGrid
 from pathfold.data.checks import choice, cores, positive, truth, whole
 from pathfold.data.time_grid import warn_of_skipped_values
 from pathfold.engine import Engine
+from pathfold.engine.affine import why_not_affine
 from pathfold.engine.installation import announced, compile_sampler
 from pathfold.errors import warn
 from pathfold.inference.fit.mode_search import find_modes
@@ -21,10 +22,13 @@ from pathfold.model.check_data import check_panel
 from pathfold.model.diffusion_model import check_model
 from pathfold.model.memory import check_memory
 from pathfold.results.diagnostics import contradiction_in
+from pathfold.results.reading import FIT
 from pathfold.sampling.execution import check_path_fits, explained
-from pathfold.sampling.marginal import LAPLACE, Marginal
+from pathfold.sampling.laplace_marginal import LAPLACE, LaplaceMarginal
+from pathfold.sampling.linear_marginal import LINEAR, LinearMarginal
 from pathfold.sampling.scales import set_scales
 from pathfold.sampling.settings import KeepPath
+from pathfold.sampling.static_sampler import INTEGRATED
 
 MAX_SECONDS = 120.0
 
@@ -131,7 +135,8 @@ def fit(
         "seed": seed,
         "keep": "all",
         "keep_path": keep_path,
-        "sampler": "Laplace",
+        "sampler": FIT,
+        "method": INTEGRATED if marginal.exact else "laplace",
         "steps_per_interval": grid.steps,
         "prior": int(prior),
     }
@@ -156,14 +161,21 @@ def prepare_marginal(
     prior: bool,
     progress: bool = False,
     max_seconds: float = math.inf,
-) -> Marginal:
-    """Compile what a fit needs: the sampler's kernels for the start, and those of the paths given parameters."""
+) -> LaplaceMarginal | LinearMarginal:
+    """Compile what a fit needs: the sampler's kernels for the start, and those of the paths given parameters.
+
+    Of a model that is affine in its noise the density of the parameters is all.
+    """
     check_path_fits(model, grid)
-    compile_sampler(LAPLACE, announce=True)
+    options = {"threads": threads, "prior": prior, "progress": progress, "max_seconds": max_seconds}
+    linear = not why_not_affine(model, censored=bool(grid.censored.any()))
+    compile_sampler(LINEAR if linear else LAPLACE, announce=True)
     with announced("compiling the model", show=progress):
+        if linear:
+            return LinearMarginal(model, grid, **options)
         full = Engine(model, grid)
         set_scales(full)
-        return Marginal(full, threads=threads, prior=prior, progress=progress, max_seconds=max_seconds)
+        return LaplaceMarginal(full, **options)
 
 
 def _check_paths_fit(model: DiffusionModel, grid: TimeGrid, draws: int, points: int, *, fine: bool) -> None:

@@ -12,13 +12,15 @@ NAMED = 0.25  # parameters with less than this share of the largest weight are n
 OPEN = 1.5  # curvature, in units of the prior's, below which the posterior is hardly narrower than the prior
 
 
-def sentences(marginal: Marginal, u: np.ndarray, free: np.ndarray, hessian: np.ndarray, labels: list[str]) -> list[str]:
+def sentences(
+    marginal: Marginal, u: np.ndarray, slopes: np.ndarray, free: np.ndarray, hessian: np.ndarray, labels: list[str]
+) -> list[str]:
     """Return a sentence for every principal direction of the curvature, by `free` normals, the best known first.
 
     Parameters that are logarithmically normal combine to products, with an error in percent; others to sums in prior
     standard deviations. The curvature is that of the posterior: the prior adds 1 to it.
     """
-    scales = _logarithmic(marginal, u)[free]
+    scales = _logarithmic(marginal, u, slopes)[free]
     values, vectors = np.linalg.eigh(hessian)
     return [*_said(values[::-1], vectors.T[::-1], scales, labels)]
 
@@ -55,10 +57,10 @@ def _sum(vector: np.ndarray, named: np.ndarray, labels: list[str]) -> str:
     return " ".join([labels[order[0]], *terms])
 
 
-def _logarithmic(marginal: Marginal, u: np.ndarray) -> np.ndarray:
+def _logarithmic(marginal: Marginal, u: np.ndarray, slopes: np.ndarray) -> np.ndarray:
     """Return for each normal the standard deviation of the logarithm of its parameter, 0 where that is not normal."""
     scales = np.zeros(u.size)
-    (z, slopes), more, less = marginal.parameters(u), *(marginal.parameters(u + step)[0] for step in (0.5, -0.5))
+    z, more, less = (marginal.parameters(u + step) for step in (0.0, 0.5, -0.5))
     if z.size != u.size or np.any(slopes[~np.eye(u.size, dtype=bool)]):
         return scales
     with np.errstate(all="ignore"):

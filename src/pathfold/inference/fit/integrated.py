@@ -7,14 +7,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pathfold.inference.fit.posterior_mode import climb, curvature
-from pathfold.sampling.marginal import Marginal, Origin
+from pathfold.sampling.differences import ByDifferences, Origin
+from pathfold.sampling.marginal import Marginal
 from pathfold.sampling.progress import Stages
 
 EXACT = 1e-9  # expected gain at which the mode of latent parameters is found
 
 
 @dataclass(frozen=True)
-class Integrated:
+class Integrated(ByDifferences):
     """log p~(y | u) by Laplace's method for the normals b (B,) of latent parameters, with H the curvature by them:
 
     max over b of log p~(y, b | u) + B/2 log 2 pi - 1/2 log|H|.
@@ -23,6 +24,10 @@ class Integrated:
     marginal: Marginal
     covariance: np.ndarray
     difference: float = 0.03  # gradients: that of the maximum is found to about 1e-5
+
+    @property
+    def prior(self) -> bool:
+        return self.marginal.prior
 
     @property
     def free(self) -> np.ndarray:
@@ -45,6 +50,5 @@ class Integrated:
         return replace(best, log_density=float(value)) if sign > 0.0 else None
 
     def values(self, u: np.ndarray, origin: Origin) -> np.ndarray:
-        """Return log densities at parameters (count, U); -inf where none was found."""
         found = (self.reached(each, origin) for each in u)
         return np.array([-np.inf if each is None else each.log_density for each in found])

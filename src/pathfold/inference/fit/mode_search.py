@@ -1,7 +1,7 @@
 """The modes that a fit, or a profile, is about: climbed to from several starts, and told apart.
 
 Starts are modes of parameters and path together, which `starts.find_starts` alone searches for; these are of the
-parameters, with the path integrated out.
+parameters, with the path integrated out. Where that is exact, draws of the prior will do.
 """
 
 from __future__ import annotations
@@ -21,48 +21,45 @@ from pathfold.inference.fit.posterior_mode import (
     curvature,
 )
 from pathfold.sampling.contradictions import contradiction_at
-from pathfold.sampling.marginal import Marginal, Origin
+from pathfold.sampling.differences import Origin
+from pathfold.sampling.laplace_marginal import LaplaceMarginal
+from pathfold.sampling.linear_marginal import LinearMarginal
+from pathfold.sampling.marginal import Marginal
 from pathfold.sampling.scales import relative_spread
 from pathfold.sampling.starts import LIGHT, Point, find_starts, worth_beginning_with
 
 SAME_MODE = 0.5  # modes are the same if they are nearer than this, in standard deviations of the parameters ...
 SAME_PATH = 1.0  # ... and the noise of their paths, in prior standard deviations
 PROBABLE = 5.0  # modes whose log density is lower by more do not count
+NEARBY = 1e-3  # prior standard deviations
 CLIMB, PAIR = 20, 3  # gradients of a typical climb, and densities that take as long as one with its pair of paths
+SPREADS = 4 * (0.3, 1.0)  # of draws that are climbed from, in prior standard deviations
 LONG = 10.0  # seconds from which on a forecast is made
 
 
-def find_modes(marginal: Marginal, starts: int, seed: int, points: int = 0) -> tuple[Mode, list[Origin]]:
+def find_modes(
+    marginal: LaplaceMarginal | LinearMarginal, starts: int, seed: int, explored: int = 0
+) -> tuple[Mode, list[Origin]]:
     """Climb from several starts; return the highest mode, and the others that are about as probable.
 
-    Without the prior, latent parameters are integrated out on the way. A forecast of the time counts the `points` to be
-    explored later. Once the time is spent no other start is tried, and the curvature is that of the constraints.
+    Without the prior, latent parameters are integrated out on the way. A forecast of the time counts the points to be
+    `explored` later. Once the time is spent no other start is tried, and the curvature is that of the constraints.
     """
-    full, found = marginal.full, list[tuple[Origin, bool]]()
-    density, covariance = cast(Density, marginal), np.eye(marginal.size)
+    found, density, covariance = list[tuple[Origin, bool]](), cast(Density, marginal), np.eye(marginal.size)
     marginal.stages.begin("looking for starts")
-    candidates = find_starts(
-        full,
-        [0],
-        seed=seed,
-        threads=marginal.workers,
-        relaxation=relative_spread(full),
-        thorough=full.model.noise_everywhere and full.work < LIGHT,
-    ).candidates
-    places = worth_beginning_with(candidates)
-    if sentence := contradiction_at(full, candidates[places[0]]):
-        say(sentence, show=marginal.stages.show)
-    for number, point in enumerate(_far_apart([candidates[i].point for i in places], starts)):
+    candidates = _drawn(marginal, seed) if isinstance(marginal, LinearMarginal) else _searched(marginal, seed)
+    points = [*_far_apart(candidates, starts)]
+    for number, point in enumerate(points):
         if found and marginal.stages.spent:
             break
         marginal.stages.begin(f"seeking the mode from start {number + 1}")
-        if (start := marginal.start_at(point.block(full))) is None:
+        if (start := marginal.start_at(point)) is None:
             continue
         if not found:
             covariance = start.covariance
             latent = not marginal.prior and marginal.counted.any()
             density = Integrated(marginal, covariance) if latent else marginal
-            _forecast(marginal, density, start.origin, min(starts, len(places)), points)
+            _forecast(marginal, density, start.origin, len(points), explored)
         if (origin := density.reached(start.origin.u, start.origin)) is not None:
             found.append(climb(density, origin, start.covariance))
     if not found:
@@ -81,12 +78,49 @@ def find_modes(marginal: Marginal, starts: int, seed: int, points: int = 0) -> t
     return mode, others
 
 
+def _searched(marginal: LaplaceMarginal, seed: int) -> list[Point]:
+    """Search for modes of parameters and path together; say what of the first contradicts its prior."""
+    full = marginal.full
+    candidates = find_starts(
+        full,
+        [0],
+        seed=seed,
+        threads=marginal.workers,
+        relaxation=relative_spread(full),
+        thorough=full.model.noise_everywhere and full.work < LIGHT,
+    ).candidates
+    places = worth_beginning_with(candidates)
+    if sentence := contradiction_at(full, candidates[places[0]]):
+        say(sentence, show=marginal.stages.show)
+    return [candidates[i].point for i in places]
+
+
+def _drawn(marginal: LinearMarginal, seed: int) -> list[Point]:
+    """Climb from draws of the prior; return the posterior's modes that are about as probable as the best, the first."""
+    posterior = marginal.with_prior()
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(7,)))
+    found = list[Origin]()
+    for spread in SPREADS:
+        point = Point(spread * rng.standard_normal(marginal.size), np.zeros(0))
+        if (start := posterior.start_at(point)) is not None:
+            found.append(climb(posterior, start.origin, start.covariance)[0])
+        if found and marginal.stages.spent:
+            break
+    if not found:
+        raise InitialisationError("at no parameters that were tried do the data have a density")
+    found.sort(key=lambda each: -each.log_density)
+    best = found[0].log_density
+    return [Point(each.u, np.zeros(0)) for each in found if each.log_density > best - PROBABLE]
+
+
 def _forecast(marginal: Marginal, density: Density, origin: Origin, starts: int, points: int) -> None:
     """Say how long a fit will take, if that is long, from the time that densities take nearby, one in each thread."""
-    free, begin = density.free.sum(), time.perf_counter()
-    density.values(origin.u + density.difference * np.ones((marginal.workers, 1)) * density.free, origin)
-    seconds = (time.perf_counter() - begin) / marginal.workers
-    mode, explored = (starts * CLIMB * 2 * free + 2 * free**2) * seconds, PAIR * points * seconds
+    L, begin = np.eye(marginal.size)[:, density.free], time.perf_counter()
+    density.gradient(origin, L)
+    middle = time.perf_counter()
+    density.values(origin.u + NEARBY * np.ones((marginal.workers, 1)) * density.free, origin)
+    seconds = (time.perf_counter() - middle) / marginal.workers
+    mode, explored = (starts * CLIMB + density.free.sum()) * (middle - begin), PAIR * points * seconds
     if mode + explored > LONG:
         limit = marginal.stages.max_seconds
         parts = f"{mode:.0f} s for the mode" + (f", {explored:.0f} s for {points} points about it" if points else "")
@@ -108,4 +142,4 @@ def _apart(marginal: Marginal, mode: Mode, one: Origin, other: Origin) -> bool:
     """Whether two climbs ended at different modes, of parameters or of paths."""
     away, size = one.u - other.u, marginal.engine.block_sizes["vector"]
     far = float(away @ mode.hessian @ away) > SAME_MODE**2
-    return far or float(np.abs(one.point[:size] - other.point[:size]).max()) > SAME_PATH
+    return far or float(np.abs(one.point[:size] - other.point[:size]).max(initial=0.0)) > SAME_PATH

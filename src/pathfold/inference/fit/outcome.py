@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import compress
 from typing import Any
 
@@ -24,8 +25,9 @@ from pathfold.inference.fit.posterior_mode import (
 from pathfold.inference.fit.verdict import SPENT, Signs
 from pathfold.model import DiffusionModel
 from pathfold.results.fitted import FittedDraws, fitted_tree, normal_labels
+from pathfold.sampling.differences import Origin
 from pathfold.sampling.held_noise import gathered
-from pathfold.sampling.marginal import MOST_PROBABLE, Marginal, Origin, Pair
+from pathfold.sampling.marginal import MOST_PROBABLE, Marginal, Pair
 
 CHAINS = 4  # parts that the draws come in, so that pf.sample(start=fit) has a start for every chain
 HELD = 4  # draws of each whose noise is kept
@@ -46,11 +48,25 @@ class Fitted:
 
     @property
     def model(self) -> DiffusionModel:
-        return self.marginal.full.model
+        return self.marginal.engine.model
 
     @property
     def grid(self) -> TimeGrid:
-        return self.marginal.full.grid
+        return self.marginal.engine.grid
+
+    @property
+    def _fine(self) -> str:
+        return f"{self.paths} are integrated out exactly, and there is {FINE}" if self.marginal.exact else FINE
+
+    @cached_property
+    def paths(self) -> str:
+        """What is integrated out."""
+        return "paths" if self.marginal.has_paths else "effects" if self.model.varying.size else "initial states"
+
+    @cached_property
+    def slopes(self) -> np.ndarray:
+        """dz/du at the mode."""
+        return self.marginal.slopes(self.mode.origin.u)
 
     def tree(self, settings: dict[str, Any], points: int, pairs: bool) -> xr.DataTree:
         fine = settings["keep_path"] == "all"
@@ -60,7 +76,7 @@ class Fitted:
 
         def useless(explored: Explored) -> bool:
             result, (spread, failed) = corrected(explored), USELESS
-            heavy = self.marginal.full.work * points > HEAVY
+            heavy = self.marginal.engine.work * points > HEAVY
             return heavy and pairs and (result.spread > spread or result.failed > failed)
 
         explored = explore(self.mode, points, self.seed, self.marginal.stages, draw, useless)
@@ -75,7 +91,7 @@ class Fitted:
         tree = fitted_tree(
             self.model, self.grid, settings, xr.Dataset(laplace), self._draws(explored, result, settings, pairs)
         )
-        tree.attrs |= {"verdict": signs.verdict, "reasons": signs.reasons() or [FINE]}
+        tree.attrs |= {"verdict": signs.verdict, "reasons": signs.reasons() or [self._fine]}
         tree.attrs["identifiability"] = self._identifiability()
         return tree
 
@@ -89,7 +105,8 @@ class Fitted:
             self.mode.hessian if spent else curvature(*at_mode, step=step)
             for step in (SECOND_DIFFERENCE, 0.5 * SECOND_DIFFERENCE)
         )
-        known = information(*(self._of_free(each) for each in (half, whole - half, self.mode.covariance)))
+        at_once = half + (half - whole) / 3.0  # of steps of no length
+        known = information(*(self._of_free(each) for each in (at_once, whole - half, self.mode.covariance)))
         dataset = xr.Dataset(self._dataset(known) | {name: ((), value) for name, value in criteria.items()})
         tree = fitted_tree(self.model, self.grid, settings, dataset, None)
         reasons = list(_flat_directions(known, self.labels))
@@ -99,7 +116,7 @@ class Fitted:
             reasons.insert(0, "the climb to the maximum came to no end: the likelihood has an edge or a ridge there")
         tree.attrs |= {
             "verdict": "sample" if spent else "rough" if reasons else "good",
-            "reasons": reasons or [FINE],
+            "reasons": reasons or [self._fine],
         }
         tree.attrs["identifiability"] = self._identifiability()
         if self.model.parameters.latent:
@@ -109,7 +126,7 @@ class Fitted:
     def _identifiability(self) -> list[str]:
         free, hessian = self.mode.density.free, self._of_free(self.mode.hessian)
         hessian = hessian if self.marginal.prior else hessian + np.eye(len(hessian))
-        return sentences(self.marginal, self.mode.origin.u, free, hessian, self.labels)
+        return sentences(self.marginal, self.mode.origin.u, self.slopes, free, hessian, self.labels)
 
     @property
     def labels(self) -> list[str]:
@@ -138,7 +155,8 @@ class Fitted:
             shift=float(shifts[worst]) if shifts.size else 0.0,
             shifted=self.labels[worst] if shifts.size else "",
             modes=1 + len(self.others),
-            paths="paths" if self.marginal.has_paths else "effects" if self.model.varying.size else "initial states",
+            paths=self.paths,
+            exact=self.marginal.exact,
             done=explored.done,
         )
 
@@ -146,7 +164,7 @@ class Fitted:
         """Return what is known at the mode: normals, curvature, and every parameter with its standard error."""
         free, labels, hessian = self.mode.density.free, self.labels, self._of_free(self.mode.hessian)
         values, vectors = np.linalg.eigh(hessian)
-        z, slope = self.marginal.parameters(self.mode.origin.u)
+        z, slope = self.marginal.parameters(self.mode.origin.u), self.slopes
         errors = known.standard_errors(slope[:, free])
         names = ("parameter_normal", "parameter_normal_2")
         dataset: dict[str, Any] = {
@@ -219,7 +237,7 @@ class Fitted:
             by_chain(starts),
             by_chain(states),
             {name: by_chain(values) for name, values in statistics.items()},
-            gathered(self.marginal.full, held, chosen),
+            gathered(self.model, held, chosen),
         )
 
     def _noise(self, explored: Explored, result: Corrected, z, places, signs, i: int) -> tuple[np.ndarray, ...]:

@@ -1,7 +1,7 @@
-"""The mode of log p~(u, y) and its curvature there, by differences: quasi-Newton in coordinates that suit it.
+"""The mode of a log density of parameters, and its curvature there: quasi-Newton in coordinates that suit it.
 
-Coordinates s have u = m + L s, with L L^T the covariance that the constraints give to first order at the start
-(method.md, section 5): there the posterior is round, within a factor of two or so.
+Coordinates s have u = m + L s, with L L^T the covariance that is expected at the start: there the posterior is round,
+within a factor of two or so.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
-from pathfold.sampling.marginal import Origin
+from pathfold.sampling.differences import Origin
 from pathfold.sampling.progress import Stages
 
 ITERATIONS = 80
@@ -29,13 +29,15 @@ class Density(Protocol):
     """A log density at many parameters u, of which it depends on those that are `free`."""
 
     @property
-    def difference(self) -> float: ...  # of a coordinate, for gradients
+    def prior(self) -> bool: ...  # whether it is a posterior's
     @property
     def free(self) -> np.ndarray: ...
     @property
     def stages(self) -> Stages: ...
     def values(self, u: np.ndarray, origin: Origin) -> np.ndarray: ...
     def reached(self, u: np.ndarray, origin: Origin) -> Origin | None: ...
+    def gradient(self, origin: Origin, L: np.ndarray) -> np.ndarray: ...  # by s
+    def hessian(self, origin: Origin, L: np.ndarray, step: float) -> np.ndarray: ...  # minus the second derivatives
 
 
 @dataclass(frozen=True)
@@ -92,12 +94,12 @@ def climb(
     free: np.ndarray | None = None,
     decrement: float = DECREMENT,
 ) -> tuple[Origin, bool]:
-    """Go from an origin to the mode near it, by BFGS with gradients by differences; return whether it was reached.
+    """Go from an origin to the mode near it, by BFGS; return whether it was reached.
 
     It was not if the time is spent before. Those parameters move that are `free`, or that the density depends on.
     """
     L = _factor(covariance, density.free if free is None else free)
-    size, g = L.shape[1], _gradient(density, origin, L)
+    size, g = L.shape[1], density.gradient(origin, L)
     inverse = np.eye(size)
     for _ in range(ITERATIONS):
         density.stages.update()
@@ -114,7 +116,7 @@ def climb(
             inverse = np.eye(size)
             continue
         s, y = np.linalg.lstsq(L, moved.u - origin.u)[0], -g
-        origin, g = moved, _gradient(density, moved, L)
+        origin, g = moved, density.gradient(moved, L)
         y = -(g + y)  # of minus the log density
         inverse = _updated(inverse, s, y)
     return origin, False
@@ -131,10 +133,10 @@ def _factor(covariance: np.ndarray, free: np.ndarray) -> np.ndarray:
 
 def _step(density: Density, origin: Origin, change: np.ndarray, slope: float) -> Origin | None:
     """Return the first of ever shorter steps that gains enough."""
-    fraction, moving = 1.0, change != 0.0
+    fraction, moving, farthest = 1.0, change != 0.0, np.inf if density.prior else FARTHEST
     while fraction >= SHORTEST:
         u = origin.u + fraction * change
-        if np.abs(u[moving]).max() < FARTHEST:
+        if np.abs(u[moving]).max() < farthest:
             moved = density.reached(u, origin)
             if moved is not None and moved.log_density > origin.log_density + SLOPE * fraction * slope:
                 return moved
@@ -151,16 +153,6 @@ def _updated(inverse: np.ndarray, s: np.ndarray, y: np.ndarray) -> np.ndarray:
     return left @ inverse @ left.T + np.outer(s, s) / along
 
 
-def _gradient(density: Density, origin: Origin, L: np.ndarray) -> np.ndarray:
-    """The gradient of the log density by s, by central differences, or one-sided ones where a value is missing."""
-    h = density.difference
-    steps = h * np.concatenate([L.T, -L.T])
-    up, down = np.split(density.values(origin.u + steps, origin), 2)
-    known, here = np.isfinite(up) & np.isfinite(down), origin.log_density
-    one_sided = np.where(np.isfinite(up), up - here, np.where(np.isfinite(down), here - down, 0.0))
-    return np.where(known, 0.5 * (up - down), one_sided) / h
-
-
 def curvature(
     density: Density,
     origin: Origin,
@@ -168,38 +160,14 @@ def curvature(
     free: np.ndarray | None = None,
     step: float = SECOND_DIFFERENCE,
 ) -> np.ndarray:
-    """Minus the second derivatives of the log density by u, by differences of values; unknown ones are the prior's.
+    """Minus the second derivatives of the log density by u, by differences; unknown ones are the prior's.
 
     Differences are taken along coordinates in which the covariance, a guess of the posterior's, is the identity.
     Parameters that are not `free` have the identity.
     """
     free = density.free if free is None else free
-    L, here = _factor(covariance, free), origin.log_density
-    size = L.shape[1]
-
-    def values(steps: np.ndarray) -> np.ndarray:
-        found = density.values(origin.u + steps @ L.T, origin)
-        return np.where(np.isfinite(found), found - here, np.nan)
-
-    def diagonal(h: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        up, down = values(np.diag(h)), values(-np.diag(h))
-        return up, down, -(up + down) / h**2
-
-    if not size:
-        return np.eye(len(free))
-    _, _, rough = diagonal(np.full(size, 0.05))
-    widths = 1.0 / np.sqrt(np.clip(np.where(np.isfinite(rough), rough, 1.0), 1.0, 1e4))
-    h = step * widths
-    up, down, own = diagonal(h)
-    pairs = [(i, j) for i in range(size) for j in range(i)]
-    both = np.zeros((len(pairs), size))
-    for row, (i, j) in zip(both, pairs, strict=True):
-        row[i], row[j] = h[i], h[j]
-    forth, back = values(both), values(-both)
-    hessian = np.diag(np.where(np.isfinite(own), own, 1.0))
-    for k, (i, j) in enumerate(pairs):
-        mixed = -(forth[k] + back[k] - up[i] - down[i] - up[j] - down[j]) / (2.0 * h[i] * h[j])
-        hessian[i, j] = hessian[j, i] = mixed if np.isfinite(mixed) else 0.0
-    inner, whole = np.linalg.inv(L[free]), np.eye(len(free))
-    whole[np.ix_(free, free)] = inner.T @ hessian @ inner
+    L, whole = _factor(covariance, free), np.eye(len(free))
+    if free.any():
+        inner = np.linalg.inv(L[free])
+        whole[np.ix_(free, free)] = inner.T @ density.hessian(origin, L, step) @ inner
     return whole

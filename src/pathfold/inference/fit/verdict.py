@@ -31,8 +31,8 @@ class Signs:
     """What a fit went through: shares of points and pairs that failed, effective share and tail of the weights, spread
     of the pairs' logs, shift of the means by the correction (in standard deviations, by parameter), number of modes.
 
-    `paths` is what is integrated out: paths, or the effects of a model without noise in them. Was there time until all
-    was `done`?
+    `paths` is what is integrated out: paths, or the effects of a model without noise in them. Was it done without an
+    error (`exact`)? Was there time until all was `done`?
     """
 
     converged: bool
@@ -45,6 +45,7 @@ class Signs:
     shifted: str
     modes: int
     paths: str = "paths"
+    exact: bool = False
     done: bool = True
 
     def listed(self) -> Iterator[Sign]:
@@ -77,7 +78,9 @@ class Signs:
             f"at {100 * self.points_failed:.1f} % of the parameters tried no {self.paths} were found",
         )
         if self.pairs_failed is None:
-            yield Sign(0.5, 0.0, 1.0, f"the approximation was not compared with draws of {self.paths} (pairs=False)")
+            words = f"{self.paths} are the most probable ones, and were not compared with draws (pairs=False)"
+            yield Sign(0.5, 0.0, 1.0, words)
+        if self.exact or self.pairs_failed is None:
             return
         yield Sign(
             self.pairs_failed,
