@@ -89,7 +89,7 @@ class IntegratedChain(HamiltonianChain):
         return np.maximum(np.abs(scales), FLATTEST), directions
 
     def _run(self, room: dict[str, np.ndarray], monitor: Monitor) -> int:
-        given = self._work, self.room, self.time, self.task.warmup, self.target
+        given = self._work, self.rng, self.room, self.time, self.task.warmup, self.target
         self.draws.integration_time = self.time
         return run_integrated(*given, Drawn(**room), monitor.stop, monitor.done)
 

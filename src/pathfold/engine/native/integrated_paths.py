@@ -151,12 +151,12 @@ def transition(m, point, room, t, time, rng, statistics):
 
 
 @compiled
-def run_integrated(work, room, time, warmup, target, drawn, stop, done):
+def run_integrated(work, rng, room, time, warmup, target, drawn, stop, done):
     """Make as many transitions as the outputs have rows, each with a draw of the noise, unless `stop` is set.
 
     It is `chain_loop.run_static` for the parameters alone.
     """
-    m, state, rng = machine_of(work, 0), work.tuning.state[0], work.rng
+    m, state = machine_of(work, 0), work.tuning.state[0]
     point, statistics, made = work.points[CURRENT], drawn.statistics, 0
     while made < statistics.shape[0] and stop[0] == 0:
         if state.first_step == 0.0:
