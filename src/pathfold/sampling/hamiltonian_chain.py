@@ -37,10 +37,15 @@ class HamiltonianChain(Chain):
     ) -> None:
         super().__init__(task, points, momenta)
         self.target, self.time = float(target), float(time)
-        self.tuning = Tuning.of(1, int(self.layout[at.VECTOR_W]))
+        self.tuning = Tuning.of(1, self._searched)
         self.passed = 0 if task.pace is None else PASSED * max(1, task.warmup)
         blocks = self.layout, self.problems, self.points, self.momenta, self.scratch
         self._work = Work(*blocks, self.tuning, np.zeros(COUNTS, dtype=np.int64))
+
+    @property
+    def _searched(self) -> int:
+        """The coordinates, those of u and v0, by which an integration time is searched for."""
+        return int(self.layout[at.VECTOR_W])
 
     def initialise(self) -> None:
         super().initialise()

@@ -18,8 +18,8 @@ from .tuning import of_rung
 class Work(NamedTuple):
     """What a chain works with: problems, points and momenta are tables of blocks.
 
-    `tuning` and a random stream carry the chain from call to call: cutting a run into pieces changes nothing. The stream
-    is an argument by itself: Numba finds the type of a tuple with one anew in every call, which takes longer than a draw.
+    `tuning` and a random stream carry the chain from call to call: cutting a run into pieces changes nothing. The
+    stream is an argument by itself, since Numba takes 150 microseconds a call to find the type of a tuple with one.
     """
 
     layout: Any
