@@ -230,17 +230,23 @@ def test_which_examples_are_linear():
 
 
 def test_coordinates_of_the_parameters():
-    """With u = m + L q the density of q is that of u, its normal part taken out in the coordinates."""
+    """With u = m + L f(q) the density of q is that of u with f', its normal part taken out in the coordinates."""
     case, rng = PANEL, np.random.default_rng(3)
     engine, u = IntegratedEngine(case.model(), case.grid(), lanes=case.lanes), parameters(case)
-    centre, factor = u + 0.1 * rng.normal(size=u.size), np.eye(u.size) + 0.2 * rng.normal(size=(u.size, u.size))
-    q = np.linalg.solve(factor, u - centre)
-    for name, values in (("centre", centre), ("factor", factor)):
+    q, skew = rng.normal(size=u.size), rng.uniform(-0.9, 0.9, size=u.size)
+    factor = 0.4 * np.eye(u.size) + 0.1 * rng.normal(size=(u.size, u.size))
+
+    def moved(q):
+        return q + skew * (jnp.sqrt(1.0 + q**2) - 1.0)
+
+    centre = u - factor @ np.asarray(moved(q))
+    for name, values in (("centre", centre), ("factor", factor), ("skew", skew)):
         engine.set("problem", engine.problem, "coordinates", name, values)
     point = engine.block("point")
     engine.set("point", point, "u", "u", q)
     value = plain_native().integrated_paths.integrate_with_gradient(engine.machine(), point)
     expected, slope = twin(case).by_rows(u)
-    assert relative(value, expected + 0.5 * u @ u - 0.5 * q @ q) < TOLERANCE
+    stretch, of_stretch = jax.jvp(jax.grad(lambda q: jnp.sum(moved(q))), (q,), (np.ones_like(q),))
+    assert relative(value, expected + 0.5 * u @ u - 0.5 * q @ q - np.sum(np.log(stretch))) < TOLERANCE
     gradient = engine.get("vector", engine.gradient(point), "u", "u")
-    assert relative(gradient, factor.T @ (slope + u) - q) < TOLERANCE
+    assert relative(gradient, stretch * (factor.T @ (slope + u)) - of_stretch / stretch - q) < TOLERANCE

@@ -11,6 +11,10 @@ import pytest
 import xarray as xr
 
 import pathfold as pf
+from pathfold.data import TimeGrid
+from pathfold.engine import IntegratedEngine
+from pathfold.engine.native.trajectory import STATISTICS
+from tests.plain import plain_native
 from tests.sampling.comparing import threshold
 
 FALSE_ALARMS = 1e-4
@@ -82,6 +86,67 @@ def test_posteriors_agree_with_those_on_the_manifold():
     z = np.concatenate(scores)
     assert z.size > 100
     assert np.abs(z).max() < threshold(z.size, FALSE_ALARMS)
+
+
+def one_parameter() -> pf.DiffusionModel:
+    """A random walk seen a few times: its noise has a skewed posterior."""
+    return pf.DiffusionModel(
+        drift=lambda x, z: 0.0 * x,
+        diffusion=lambda x, z: jnp.eye(1),
+        parameters={"tau": dist.LogNormal(0.0, 1.0)},
+        initial_state=[dist.Normal(0.0, 1.0)],
+        observation=pf.GaussianNoise(lambda x, z: x, "tau"),
+    )
+
+
+def scores(native, *, kernels: tuple[bool, ...], count: int = 3000) -> np.ndarray:
+    """How far ranks of draws by kernels in turn are from uniform, by quadrature: three powers, in standard errors."""
+    paths, times = native.integrated_paths, np.arange(1.0, 7.0)
+    grid = TimeGrid.build(pf.Observations(times, [0.2, 1.1, 0.4, 1.5, 0.6, -0.3]), steps_per_interval=1)
+    engine, rng = IntegratedEngine(one_parameter(), grid), np.random.default_rng(5)
+    for name, value in (("centre", -0.4), ("factor", 1.1), ("skew", -0.5)):
+        engine.set("problem", engine.problem, "coordinates", name, value)
+    machine, point, room = engine.machine(), engine.block("point"), np.zeros((paths.ROWS, paths.COLUMNS))
+    places, row = np.linspace(-10.0, 10.0, 801), np.zeros(STATISTICS)
+    density = np.exp([-_energy(paths, machine, point, q) for q in places])
+    ranks = np.cumsum(density) / np.sum(density)
+    room[paths.NUMBERS, paths.VALUE] = _energy(paths, machine, point, 0.0)
+    found = np.zeros(count)
+    for i in range(count):
+        paths.transition(machine, point, room, 1.2, 1.8, kernels[i % len(kernels)], rng, row)
+        found[i] = np.interp(point[0], places, ranks)
+    powers = np.stack([found**k - 1.0 / (k + 1.0) for k in (1, 2, 3)]).reshape(3, 30, -1).mean(axis=2)
+    return powers.mean(axis=1) / (powers.std(axis=1, ddof=1) / np.sqrt(30))
+
+
+def _energy(paths, machine, point, q: float) -> float:
+    point[0] = q
+    return paths.integrate(machine, point) + 0.5 * q * q
+
+
+@pytest.mark.parametrize("kernels", [(False,), (True,), (False, True)])
+def test_kernels_leave_the_posterior_as_it_is(kernels):
+    """Trajectories, proposals, and both in turn."""
+    assert np.abs(scores(plain_native(), kernels=kernels)).max() < threshold(3, FALSE_ALARMS)
+
+
+def with_friction(q, p, t):
+    """A turn that does not preserve volume."""
+    q[:], p[:] = np.cos(t) * q + np.sin(t) * p, 0.3 * (np.cos(t) * p - np.sin(t) * q)
+
+
+FAULTS = {
+    "no density of proposals": (True, "log_weight", lambda value, q: -value - 0.5 * q @ q),
+    "friction": (False, "turn", with_friction),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_kernel_with_a_fault_is_found(monkeypatch, fault):
+    independent, name, wrong = FAULTS[fault]
+    native = plain_native()
+    monkeypatch.setattr(native.integrated_paths, name, wrong)
+    assert np.abs(scores(native, kernels=(independent,))).max() > threshold(3, FALSE_ALARMS)
 
 
 def _mean_and_error(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -101,8 +101,8 @@ def helped(monkeypatch) -> list[bool]:
     """Of every helper of replicas, when it ended, whether it had moved any of them."""
     found, run = [], replica_sampler.run_replicas
 
-    def watched(work, replicas, team, thread, *rest):
-        made = run(work, replicas, team, thread, *rest)
+    def watched(work, rng, replicas, team, thread, *rest):
+        made = run(work, rng, replicas, team, thread, *rest)
         found.extend([bool(np.any(work.points))] if thread > 0 else [])
         return made
 
@@ -143,10 +143,10 @@ def test_an_error_in_a_thread_of_replicas_is_raised(monkeypatch, fails):
     """In one that helps, or in that of the chain."""
     run = replica_sampler.run_replicas
 
-    def failing(work, replicas, team, thread, *rest):
+    def failing(work, rng, replicas, team, thread, *rest):
         if (thread > 0) == fails:
             raise MemoryError("no room for a replica")
-        return run(work, replicas, team, thread, *rest)
+        return run(work, rng, replicas, team, thread, *rest)
 
     monkeypatch.setattr(replica_sampler, "run_replicas", failing)
     before = threading.active_count()

@@ -358,12 +358,12 @@ def test_shorter_steps_are_rare_where_they_were_never_needed(native, monkeypatch
         monkeypatch.setattr(chain, f"{kind}_transition", transition)
         one, rows, flags = np.zeros((1, 1)), np.zeros((6, 20)), np.zeros((2, 1), dtype=np.int64)
         tuning = native.tuning.Tuning.of(1, 0)
-        work = native.chain_loop.Work(None, one, one, one, None, None, tuning, None)
+        work = native.chain_loop.Work(None, one, one, one, None, tuning, None)
         given = 4, 0.9, native.recording.Drawn(rows, rows, rows, rows, rows), *flags
         if kind == "static":
-            chain.run_static(work, 1.0, *given)
+            chain.run_static(work, None, 1.0, *given)
         else:
-            chain.run_dynamic(work, [None], False, *given)
+            chain.run_dynamic(work, None, [None], False, *given)
         return found
 
     assert shares(needed=False) == [careful] * 4 + [confident] * 2

@@ -33,7 +33,7 @@ STATES = float64[:, :, ::1]
 RNG = typeof(np.random.default_rng())
 MACHINE = NamedTuple((LAYOUT, BLOCK, BLOCK, COUNTS), Machine)
 TUNING = typeof(Tuning.of(1, 1))
-WORK = NamedTuple((LAYOUT, TABLE, TABLE, TABLE, BLOCK, RNG, TUNING, COUNTS), Work)
+WORK = NamedTuple((LAYOUT, TABLE, TABLE, TABLE, BLOCK, TUNING, COUNTS), Work)
 DRAWN = (NamedTuple((TABLE, STATES, STATES, PATHS, TABLE), Drawn), COUNTS, COUNTS)
 
 _START = (MACHINE, TABLE, TABLE, TABLE, int64, float64, float64, RNG)
@@ -50,14 +50,14 @@ OF_ALL: Entries = (
     (help_along, (int64, int64)),
 )
 STATIC: Entries = (
-    (run_static, (WORK, float64, int64, float64, *DRAWN)),
+    (run_static, (WORK, RNG, float64, int64, float64, *DRAWN)),
     (integrate_with_gradient, (MACHINE, BLOCK)),
-    (run_integrated, (WORK, TABLE, float64, int64, float64, *DRAWN)),
+    (run_integrated, (WORK, RNG, TABLE, int64, float64, *DRAWN)),
 )
 REPLICAS: Entries = (
     (set_coldness, (MACHINE, float64)),
     (meet, (MACHINE, BLOCK)),
-    (run_replicas, (WORK, _REPLICAS, int64, int64, *DRAWN)),
+    (run_replicas, (WORK, RNG, _REPLICAS, int64, int64, *DRAWN)),
 )
 LINEAR: Entries = (
     (integrate, (MACHINE, BLOCK)),

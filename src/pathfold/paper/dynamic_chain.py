@@ -65,7 +65,7 @@ class DynamicChain(HamiltonianChain):
         change_coordinates(self.machine, self.problems, self.current, centre.copy(), factor.copy())
 
     def _run(self, room: dict[str, np.ndarray], monitor: Monitor) -> int:
-        given = self._work, self.trees, self.scaled, self._warmup, self.target
+        given = self._work, self.rng, self.trees, self.scaled, self._warmup, self.target
         made = run_dynamic(*given, Drawn(**room), monitor.stop, monitor.done)
         if made < 0:
             raise SettingsError(

@@ -14,7 +14,7 @@ from pathfold.paper.native.dynamic_loop import run_dynamic
 DYNAMIC: Entries = (
     (to_normals, (MACHINE, BLOCK)),
     (change_coordinates, (MACHINE, TABLE, BLOCK, BLOCK, BLOCK)),
-    (run_dynamic, (WORK, typeof(np.zeros(1, TREE)), boolean, int64, float64, *DRAWN)),
+    (run_dynamic, (WORK, RNG, typeof(np.zeros(1, TREE)), boolean, int64, float64, *DRAWN)),
 )
 GUIDED: Entries = (
     (metropolis.begin, (MACHINE, TABLE, BLOCK, BLOCK)),

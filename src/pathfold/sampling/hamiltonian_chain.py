@@ -37,10 +37,15 @@ class HamiltonianChain(Chain):
     ) -> None:
         super().__init__(task, points, momenta)
         self.target, self.time = float(target), float(time)
-        self.tuning = Tuning.of(1, int(self.layout[at.VECTOR_W]))
+        self.tuning = Tuning.of(1, self._searched)
         self.passed = 0 if task.pace is None else PASSED * max(1, task.warmup)
-        blocks = self.layout, self.problems, self.points, self.momenta, self.scratch, self.rng
+        blocks = self.layout, self.problems, self.points, self.momenta, self.scratch
         self._work = Work(*blocks, self.tuning, np.zeros(COUNTS, dtype=np.int64))
+
+    @property
+    def _searched(self) -> int:
+        """The coordinates, those of u and v0, by which an integration time is searched for."""
+        return int(self.layout[at.VECTOR_W])
 
     def initialise(self) -> None:
         super().initialise()
@@ -62,7 +67,8 @@ class HamiltonianChain(Chain):
         return self.passed + self.task.warmup
 
     def _run(self, room: dict[str, np.ndarray], monitor: Monitor) -> int:
-        made = run_static(self._work, self.time, self._warmup, self.target, Drawn(**room), monitor.stop, monitor.done)
+        given = self._work, self.rng, self.time, self._warmup, self.target
+        made = run_static(*given, Drawn(**room), monitor.stop, monitor.done)
         state = self.tuning.state[0]
         chosen = integration_time(float(state.time), int(state.iteration), self._warmup)
         self.draws.integration_time = float(self.time or chosen)

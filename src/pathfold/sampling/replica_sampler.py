@@ -149,7 +149,7 @@ class ReplicaChain(Chain):
         works = [work._replace(**{name: np.zeros_like(getattr(work, name)) for name in own}) for _ in range(helpers)]
 
         def help_along(address: int, number: int) -> None:
-            run_replicas(works[number - 1], replicas, address, number, *rest)
+            run_replicas(works[number - 1], self.rng, replicas, address, number, *rest)
 
         self.team = Team(help_along, helpers) if helpers else None
 
@@ -171,7 +171,7 @@ class ReplicaChain(Chain):
         self.labels, self.ways = np.arange(count), np.zeros(count, dtype=np.int64)
         self.rejected = np.zeros(count)  # sums over the sweeps of a round, and their number
         counts = np.zeros(COUNTS, dtype=np.int64)
-        blocks = self.layout, self.problems, self.points, self.momenta, self.scratch, self.rng
+        blocks = self.layout, self.problems, self.points, self.momenta, self.scratch
         self._work = Work(*blocks, self.tuning, counts)
         self._replicas = Replicas(
             self.replicas,
@@ -217,7 +217,7 @@ class ReplicaChain(Chain):
         rest = Drawn(**room), monitor.stop, monitor.done
         if self.team is None:
             self._begin_team(rest)
-        made = run_replicas(self._work, self._replicas, self.team.address if self.team else 0, 0, *rest)
+        made = run_replicas(self._work, self.rng, self._replicas, self.team.address if self.team else 0, 0, *rest)
         if placing and made:
             self.rejected[:-1] += np.sum(1.0 - room["statistics"][:made, EXCHANGES:][:, : len(self.powers) - 1], axis=0)
             self.rejected[-1] += made

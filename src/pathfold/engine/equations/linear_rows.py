@@ -31,7 +31,7 @@ class IntegratedRecords(Records):
         super().__init__(replace(n, U=0), regular=regular, censored=censored, metric=False)
         X, V, U, Z, Y, W, V0 = n.X, n.V, n.U, n.Z, n.Y, n.W, n.V0
         self.u = Record("u", "shared", {"u": (U,)})
-        self.coordinates = Record("coordinates", "shared", {"centre": (U,), "factor": (U, U)})
+        self.coordinates = Record("coordinates", "shared", {"centre": (U,), "factor": (U, U), "skew": (U,)})
         self.theta = Record("theta", "shared", {"z": (Z,), "excess_u": ()})
         self.start = Record("start", "series", {"x0": (X,), "mean0": (X,), "B0": (X, V0), "excess_x0": ()})
         self.path = Record("path", "step", {"x": (X,), "B": (X, V), "Phi": (X, X)})
@@ -68,11 +68,12 @@ def kernels(f: Programs, r: Records, n: Sizes) -> list[Kernel]:
 
 
 def _parameters(f: Programs, r: Records) -> Kernel:
-    """z = g_z(u) with u = m + L q, and what the prior of q has besides that of standard normals."""
+    """z = g_z(u) with u = m + L f(q), f = q + k (sqrt(1 + q^2) - 1), and what the law of q has besides normals."""
 
-    def final(u, centre, factor):
-        at = centre + factor @ u
-        excess = f.parameter_excess(at).value() + 0.5 * (at @ at - u @ u)
+    def final(u, centre, factor, skew):
+        root = np.sqrt(1.0 + u * u)
+        at, stretch = centre + factor @ (u + skew * (root - 1.0)), 1.0 + skew * u / root
+        excess = f.parameter_excess(at).value() + 0.5 * (at @ at - u @ u) - sum(np.log(stretch))
         return {"z": f.parameters(at).value(), "excess_u": excess}
 
     return NodeScan("parameters", r.uses(problem="coordinates", point="u theta"), final=final)
@@ -266,12 +267,13 @@ def _gather(f: Programs, r: Records, n: Sizes) -> Kernel:
 
 
 def _parameter_gradient(f: Programs, r: Records) -> Kernel:
-    """The gradient by the coordinates, L^T (g_z(u)'^T gz + u + grad excess) - q: less what is standard normal of q."""
+    """The gradient by the coordinates, f' L^T (g_z(u)'^T gz + u + grad excess) - f''/f' - q: less what is normal."""
 
-    def final(u, centre, factor, gz):
-        at = centre + factor @ u
+    def final(u, centre, factor, skew, gz):
+        root = np.sqrt(1.0 + u * u)
+        at, stretch = centre + factor @ (u + skew * (root - 1.0)), 1.0 + skew * u / root
         slope = f.parameters(at).pulled(gz, 0)[0] + at + f.parameter_excess(at).jacobian(0)
-        return {"u_g": factor.T @ slope - u}
+        return {"u_g": stretch * (factor.T @ slope) - skew / (stretch * root**3) - u}
 
     uses = r.uses(problem="coordinates", point="u sums", gradient="u")
     return NodeScan("parameter_gradient", uses, final=final)

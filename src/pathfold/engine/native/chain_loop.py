@@ -18,7 +18,8 @@ from .tuning import of_rung
 class Work(NamedTuple):
     """What a chain works with: problems, points and momenta are tables of blocks.
 
-    `tuning` and `rng` carry the chain from call to call: cutting a run into pieces changes nothing.
+    `tuning` and a random stream carry the chain from call to call: cutting a run into pieces changes nothing. The
+    stream is an argument by itself, since Numba takes 150 microseconds a call to find the type of a tuple with one.
     """
 
     layout: Any
@@ -26,7 +27,6 @@ class Work(NamedTuple):
     points: Any
     momenta: Any
     scratch: Any
-    rng: Any
     tuning: Any  # a row for every rung
     counts: Any  # of a transition
 
@@ -75,12 +75,12 @@ def adapt_pace(state, needed, acceptance, target, warmup):
 
 
 @compiled
-def run_static(work, time, warmup, target, drawn, stop, done):
+def run_static(work, rng, time, warmup, target, drawn, stop, done):
     """Make as many transitions as the outputs have rows, unless `stop` is set; return how many were made.
 
     `done` counts for the host to read; `time` is the integration time, 0 when it is to be searched for.
     """
-    m, tuning, points, momenta, rng = machine_of(work, 0), of_rung(work.tuning, 0), work.points, work.momenta, work.rng
+    m, tuning, points, momenta = machine_of(work, 0), of_rung(work.tuning, 0), work.points, work.momenta
     state = tuning.state[0]
     statistics, made = drawn.statistics, 0
     while made < statistics.shape[0] and stop[0] == 0:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numpy import cos, exp, fabs, inf, sin
+from numpy import cos, exp, fabs, inf, log, sin, sqrt
 
 from pathfold.engine import plans
 from pathfold.engine import table as at
@@ -19,10 +19,8 @@ from .thresholds import DIVERGENCE_ENERGY
 from .trajectory import (
     ACCEPTANCE,
     CURRENT,
-    DEPTH,
     DIVERGING,
     ENERGY,
-    ITERATIONS,
     LOG_DENSITY,
     STATUS,
     STEP_SIZE,
@@ -33,10 +31,13 @@ from .two_stage import OUTER
 from .vectors import clear_idle, copy, draw_normals, gradient, position, squared_norm, sums_of
 
 FIRST = 0.5  # the step size that adaptation begins with, in coordinates in which the posterior is nearly standard
+FREEDOM, PROPOSALS = 5, 3  # of Student's t that proposals are drawn from; how many of them a draw of these has
+PERIOD, PAYS = 3, 0.4  # every so many draws one is a trajectory, if proposals are accepted more often than that
 
-# Rows of the table of parameters, which has a column more: the momentum, position and gradient before a trajectory, and
-# h_1, one number.
-MOMENTUM, POSITION, SLOPE, VALUE, ROWS = range(5)
+# Rows of the table of parameters: momentum, position and gradient before a transition, and numbers: h_1, whether its
+# gradient is that of the point, the proposals that warm-up accepted, of how many, and the first draw that needs noise.
+MOMENTUM, POSITION, SLOPE, NUMBERS, ROWS = range(5)
+VALUE, KNOWN, ACCEPTED, PROPOSED, NOISY, COLUMNS = range(6)
 
 
 @compiled
@@ -62,13 +63,19 @@ def integrate(m, point):
 
 
 @compiled
-def integrate_with_gradient(m, point):
-    """Do the same, and compute the gradient by the coordinates."""
-    value = integrate(m, point)
+def differentiate(m, point):
+    """Compute the gradient by the coordinates, of the factor that is at the point."""
     sums, gz = sums_of(m.layout, point), m.layout[at.SUMS_GZ]
     for i in range(m.layout[at.Z]):
         sums[gz + i] = 0.0
     run(m, plans.INTEGRATED_GRADIENT, point, gradient(m.layout, point))
+
+
+@compiled
+def integrate_with_gradient(m, point):
+    """Do both; return what `integrate` does."""
+    value = integrate(m, point)
+    differentiate(m, point)
     return value
 
 
@@ -125,60 +132,125 @@ def take_pair(m, point, p, t):
 
 
 @compiled
-def transition(m, point, room, t, time, rng, statistics):
-    """Make one static trajectory from the point, which is evaluated; accept its end or come back.
+def follow(m, point, room, t, time, rng, statistics):
+    """Make one static trajectory from the point; accept its end or come back.
 
     It is that of section 9, but for what a step that fails does: it ends the trajectory, which is rejected.
     """
     q, g = coordinates(m.layout, point), coordinates(m.layout, gradient(m.layout, point))
-    p, h = room[MOMENTUM, : q.size], room[VALUE]
+    p, numbers = room[MOMENTUM, : q.size], room[NUMBERS]
+    if numbers[KNOWN] == 0.0:
+        differentiate(m, point)
+        numbers[KNOWN] = 1.0
     copy(q, room[POSITION])
     copy(g, room[SLOPE])
-    for i in range(p.size):
-        p[i] = rng.standard_normal()
-    of_length, of_acceptance = rng.random(), rng.random()
-    before = h[0] + 0.5 * (squared_norm(q) + squared_norm(p))
-    pairs, size = length_of(time, t, of_length)
-    value, made = h[0], 0
+    pairs, size = length_of(time, t, rng.random())
+    value, made = numbers[VALUE], 0
     while made < pairs and value < inf:
         value = take_pair(m, point, p, size)
         made += 1
-    after = value + 0.5 * (squared_norm(q) + squared_norm(p)) if value < inf else inf
-    probability = exp(min(0.0, before - after)) if after < inf else 0.0
-    if of_acceptance < probability:
-        h[0] = value
+    gain = value + 0.5 * (squared_norm(q) + squared_norm(p)) - statistics[ENERGY] if value < inf else inf
+    probability = exp(min(0.0, -gain))
+    if rng.random() < probability:
+        numbers[VALUE] = value
     else:
         copy(room[POSITION, : q.size], q)
         integrate(m, point)
         copy(room[SLOPE, : q.size], g)
     statistics[ACCEPTANCE] = probability
     statistics[STEPS_TAKEN] = 2.0 * made
-    statistics[STEP_SIZE] = t
-    statistics[ENERGY] = before
-    statistics[LOG_DENSITY] = -(h[0] + 0.5 * squared_norm(q))
     statistics[STATUS] = CONVERGED if value < inf else NON_FINITE
-    statistics[ITERATIONS] = 0.0
-    statistics[DEPTH] = 0.0
-    statistics[DIVERGING] = 1.0 if value < inf and not (after - before < DIVERGENCE_ENERGY) else 0.0
+    statistics[DIVERGING] = 1.0 if value < inf and not gain < DIVERGENCE_ENERGY else 0.0
     statistics[STEPS_FAILED] = 0.0 if value < inf else 1.0
 
 
 @compiled
-def run_integrated(work, room, time, warmup, target, drawn, stop, done):
+def draw_student(q, rng):
+    """Draw from Student's t with the identity as its scale."""
+    squares = 0.0
+    for _ in range(FREEDOM):
+        squares += rng.standard_normal() ** 2
+    scale = sqrt(FREEDOM / squares)
+    for i in range(q.size):
+        q[i] = scale * rng.standard_normal()
+
+
+@compiled
+def log_weight(value, q):
+    """Return the log of the posterior of the coordinates over Student's t, but for a constant, where h_1 is `value`."""
+    squares = squared_norm(q)
+    return 0.5 * (FREEDOM + q.size) * log(1.0 + squares / FREEDOM) - 0.5 * squares - value
+
+
+@compiled
+def propose(m, point, room, rng, statistics):
+    """Propose draws of Student's t, whatever the point is, and accept or reject each (Tierney 1994)."""
+    q, numbers = coordinates(m.layout, point), room[NUMBERS]
+    weight, accepted, probability = log_weight(numbers[VALUE], q), True, 0.0
+    for _ in range(PROPOSALS):
+        copy(q, room[POSITION])
+        draw_student(q, rng)
+        value = integrate(m, point)
+        proposed = log_weight(value, q)
+        chance = exp(min(0.0, proposed - weight)) if finite(value) else 0.0
+        probability += chance / PROPOSALS
+        accepted = rng.random() < chance
+        if accepted:
+            weight, numbers[VALUE], numbers[KNOWN] = proposed, value, 0.0
+        else:
+            copy(room[POSITION, : q.size], q)
+    if not accepted:
+        integrate(m, point)
+    statistics[ACCEPTANCE] = probability
+
+
+@compiled
+def transition(m, point, room, t, time, independent, rng, statistics):
+    """Make a transition of the parameters from the point, whose factor is there, and write its statistics."""
+    q = coordinates(m.layout, point)
+    p = room[MOMENTUM, : q.size]
+    for i in range(p.size):
+        p[i] = rng.standard_normal()
+    statistics[:] = 0.0
+    statistics[STEP_SIZE] = t
+    statistics[ENERGY] = room[NUMBERS, VALUE] + 0.5 * (squared_norm(q) + squared_norm(p))
+    if independent:
+        propose(m, point, room, rng, statistics)
+    else:
+        follow(m, point, room, t, time, rng, statistics)
+    statistics[LOG_DENSITY] = -(room[NUMBERS, VALUE] + 0.5 * squared_norm(q))
+
+
+@compiled
+def is_independent(iteration, warmup, numbers):
+    """Return whether a draw is one of proposals: every second one in warm-up, and then most, if it accepted enough."""
+    if iteration < warmup:
+        return iteration % 2 == 1
+    return iteration % PERIOD > 0 and numbers[ACCEPTED] > PAYS * numbers[PROPOSED]
+
+
+@compiled
+def run_integrated(work, rng, room, warmup, target, drawn, stop, done):
     """Make as many transitions as the outputs have rows, each with a draw of the noise, unless `stop` is set.
 
-    It is `chain_loop.run_static` for the parameters alone.
+    It is `chain_loop.run_static` for the parameters alone. Draws that nobody keeps have no noise.
     """
-    m, state, rng = machine_of(work, 0), work.tuning.state[0], work.rng
+    m, state, numbers = machine_of(work, 0), work.tuning.state[0], room[NUMBERS]
     point, statistics, made = work.points[CURRENT], drawn.statistics, 0
     while made < statistics.shape[0] and stop[0] == 0:
         if state.first_step == 0.0:
             start_adaptation(state, FIRST)
-            room[VALUE, 0] = integrate_with_gradient(m, point)
+            numbers[VALUE], numbers[KNOWN] = integrate_with_gradient(m, point), 1.0
         t, _ = pace(state, warmup)
-        transition(m, point, room, t, time, rng, statistics[made])
-        draw_noise(m, point, room[POSITION], rng)
-        adapt_pace(state, False, statistics[made, ACCEPTANCE], target, warmup)
+        independent = is_independent(state.iteration, warmup, numbers)
+        transition(m, point, room, t, state.time, independent, rng, statistics[made])
+        if not independent:
+            adapt_pace(state, False, statistics[made, ACCEPTANCE], target, warmup)
+        elif state.iteration < warmup:
+            numbers[ACCEPTED] += statistics[made, ACCEPTANCE]
+            numbers[PROPOSED] += 1.0
+        if state.iteration >= numbers[NOISY]:
+            draw_noise(m, point, room[POSITION], rng)
         record_row(m.layout, point, drawn, made)
         state.iteration += 1
         made += 1

@@ -179,9 +179,9 @@ def follow_trips(replicas):
 
 
 @compiled
-def draw_transitions(work, replicas):
+def draw_transitions(work, rng, replicas):
     """Draw what decides on the transitions of all rungs; seek step sizes where there are none yet."""
-    layout, points, rng, states = work.layout, work.points, work.rng, work.tuning.state
+    layout, points, states = work.layout, work.points, work.tuning.state
     normals, chances, last = replicas.normals, replicas.chances, replicas.powers.size - 1
     for k in range(last, -1, -1):
         if states[k].first_step == 0.0:
@@ -259,14 +259,14 @@ def do_tasks(kind, count, team, work, replicas):
 
 
 @compiled
-def sweep(work, replicas, team, row):
+def sweep(work, rng, replicas, team, row):
     """Make a transition on every rung, and exchange neighbours; write the statistics."""
     last = replicas.powers.size - 1
     pacing = replicas.pacing[0]
     if work.tuning.state[0].iteration == pacing.warmup:
         pacing.trips = 0.0
         replicas.ways[:] = 0
-    draw_transitions(work, replicas)
+    draw_transitions(work, rng, replicas)
     do_tasks(TRANSITIONS, last + 1, team, work, replicas)
     for i in range(OF_RUNGS, ALL_STATISTICS):
         row[i] = nan
@@ -275,7 +275,7 @@ def sweep(work, replicas, team, row):
     for k in range(last + 1):
         row[POWERS + k] = replicas.powers[k]
         row[LIKELIHOODS + k] = -replicas.losses[k]
-    do_tasks(PAIRS, draw_pairs(replicas, work.rng, row), team, work, replicas)
+    do_tasks(PAIRS, draw_pairs(replicas, rng, row), team, work, replicas)
     follow_trips(replicas)
     pacing.sweeps += 1
     row[REPLICA] = replicas.labels[0]
@@ -284,7 +284,7 @@ def sweep(work, replicas, team, row):
 
 
 @compiled
-def run_replicas(work, replicas, team, thread, drawn, stop, done):
+def run_replicas(work, rng, replicas, team, thread, drawn, stop, done):
     """Make as many sweeps as the outputs have rows, unless `stop` is set; return how many were made.
 
     Problems and tuning of the work have a row for every rung. The draws are those of the first one. Threads
@@ -297,7 +297,7 @@ def run_replicas(work, replicas, team, thread, drawn, stop, done):
             pass
         posted = next_work(team, posted)
     while thread == 0 and made < drawn.statistics.shape[0] and stop[0] == 0:
-        sweep(work, replicas, team, drawn.statistics[made])
+        sweep(work, rng, replicas, team, drawn.statistics[made])
         record_row(work.layout, replicas.points[0], drawn, made)
         made += 1
         done[0] += 1

@@ -32,14 +32,14 @@ def hold_states(m, point):
 
 
 @compiled
-def run_dynamic(work, trees, scaled, warmup, target, drawn, stop, done):
+def run_dynamic(work, rng, trees, scaled, warmup, target, drawn, stop, done):
     """Make as many transitions as the outputs have rows, unless `stop` is set; return how many were made.
 
     Of several problems the second and third hold the states of some nodes, and take turns; a negative number is
     returned when the states cannot be held (the noise before a node does not move all of its state). `done` counts for
     the host to read; `scaled` is whether warm-up adapts a scale for everything (without constraints).
     """
-    layout, points, momenta, rng = work.layout, work.points, work.momenta, work.rng
+    layout, points, momenta = work.layout, work.points, work.momenta
     state = work.tuning.state[0]
     tree = trees[0]
     statistics, made = drawn.statistics, 0
