@@ -49,7 +49,8 @@ class Ahead[E: Engine](ABC):
     method: ClassVar[str]  # what results call it
     told: ClassVar[str]  # what it is in a sentence
     lost: ClassVar[str]  # what has happened where there is no density
-    remedy: str
+    remedy: str  # for that
+    if_few = "give more draws"  # what makes more of the draws effective
 
     def __init__(self, engine: E, grid: TimeGrid) -> None:
         self.engine, self.grid = engine, grid

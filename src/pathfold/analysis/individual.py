@@ -50,8 +50,8 @@ class Filtering:
         effective, count = float(1.0 / np.sum(weights**2)), len(weights)
         if effective < min(FEW, 0.5 * count):
             warn(
-                f"few draws of the posterior explain the new series: {effective:.0f} of {count} are effective. Give "
-                f"more draws, or {score.remedy}; if it is unlike the others, sample it with them",
+                f"few draws of the posterior explain the new series: {effective:.0f} of {count} are effective; "
+                f"{score.if_few}, and if it is unlike the others, sample it with them",
             )
         taken = resample(weights, count, rng)
         shared = {name: value[taken] for name, value in ensemble.shared.items()}

@@ -38,7 +38,7 @@ class Innovations(Ahead[IntegratedEngine]):
 
     method, told = "exact", "the exact filter"
     lost = "the density of what was observed is zero, or no number,"
-    remedy = "check the values, and leave out one that others determine exactly"
+    remedy = "leave out values that others determine exactly"
 
     def __init__(self, model: DiffusionModel, grid: TimeGrid) -> None:
         super().__init__(IntegratedEngine(model, grid), grid)

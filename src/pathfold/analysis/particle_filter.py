@@ -38,6 +38,7 @@ class ParticleFilter(Ahead[GuidedEngine]):
         engine = (FilterEngine if heavy.size else GuidedEngine)(model, grid)
         super().__init__(engine, grid)
         self.particles, self.remedy = particles, f"give more than {particles} particles"
+        self.if_few = f"give more draws, or more than {particles} particles"
         self.heavy = np.where(self.known[:, heavy], heavy, -1)
 
     def residuals(self, z: np.ndarray, seed: int, *, threads: int = 1) -> tuple[np.ndarray, np.ndarray]:
