@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -14,6 +15,7 @@ import pathfold as pf
 from pathfold.data import TimeGrid
 from pathfold.engine import IntegratedEngine
 from pathfold.engine.native.trajectory import STATISTICS
+from pathfold.sampling import execution, integrated_chain
 from tests.plain import plain_native
 from tests.sampling.comparing import threshold
 
@@ -52,8 +54,8 @@ def data(*, censored: bool = False) -> tuple[pf.Observations, ...]:
     return tuple(series)
 
 
-def run(given: pf.DiffusionModel, of: tuple[pf.Observations, ...], *, draws: int, **settings) -> xr.DataTree:
-    return pf.sample(given, of, steps_per_interval=3, draws=draws, seed=3, progress=False, **settings)
+def run(given: pf.DiffusionModel, of: tuple[pf.Observations, ...], *, seed: int = 3, **settings: Any) -> xr.DataTree:
+    return pf.sample(given, of, steps_per_interval=3, seed=seed, progress=False, **settings)
 
 
 def test_what_cannot_be_integrated_is_refused_with_the_reason():
@@ -64,9 +66,59 @@ def test_what_cannot_be_integrated_is_refused_with_the_reason():
         pf.StaticHMC(integrate="yes")  # pyright: ignore[reportArgumentType]
 
 
-def test_censored_values_are_no_part_of_a_linear_model():
+def test_censored_values_are_no_part_of_a_linear_model(monkeypatch):
+    monkeypatch.setattr(execution, "_compiled", None)  # refused before that
     with pytest.raises(pf.SettingsError, match="since some observed values are censored"):
         run(model(), data(censored=True), draws=5, sampler=pf.StaticHMC(integrate=True))
+
+
+SHORT: dict[str, Any] = {"draws": 20, "warmup": 20, "chains": 2}
+too_short = pytest.mark.filterwarnings("ignore::pathfold.errors.DrawsWarning")
+
+
+@too_short
+@pytest.mark.parametrize(("choice", "shown"), [(False, "StaticHMC, integrate=False"), (None, "StaticHMC\n")])
+def test_a_report_says_what_was_asked_for(tmp_path, choice, shown):
+    tree = run(model(), data(), sampler=pf.StaticHMC(integrate=choice), **SHORT)
+    assert f"sampler: {shown}" in pf.report(tree, tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+@too_short
+def test_chains_of_both_methods_say_so_when_they_are_joined():
+    joined = pf.combine(
+        [run(model(), data(), seed=i, sampler=pf.StaticHMC(integrate=i > 0), **SHORT) for i in range(2)]
+    )
+    assert joined.attrs["method"] == "manifold and integrated"
+    assert pf.combine([joined]).attrs["method"] == "manifold and integrated"
+
+
+@too_short
+@pytest.mark.filterwarnings("ignore:max_seconds were spent")
+def test_the_search_for_the_mode_counts_as_time_of_the_chain(tmp_path):
+    cut = run(model(), data(), max_seconds=1e-9, checkpoint=tmp_path, **SHORT)
+    assert cut.attrs["iterations"] == [0, 0]
+    whole = run(model(), data(), max_seconds=1000.0, checkpoint=tmp_path, **SHORT)
+    assert np.array_equal(whole.posterior["tau"], run(model(), data(), **SHORT).posterior["tau"])
+
+
+def test_the_search_for_the_mode_can_be_stopped(monkeypatch):
+    """Ctrl-C sets what the chain looks at before every gradient."""
+    calls, gradient = [], integrated_chain.integrate_with_gradient
+
+    def stopping(machine, point):
+        calls.append(0)
+        chain.stop[0] = len(calls) == 3
+        return gradient(machine, point)
+
+    tasks = []
+    monkeypatch.setattr(execution, "execute", lambda given, *_: tasks.extend(given) or 1 // 0)
+    with pytest.raises(ZeroDivisionError):
+        run(model(), data(), draws=20, chains=1)
+    monkeypatch.setattr(integrated_chain, "integrate_with_gradient", stopping)
+    chain = tasks[0].sampler.chain(tasks[0])
+    chain.stop = np.zeros(1, dtype=np.int64)
+    chain.initialise()
+    assert len(calls) == 3
 
 
 @pytest.mark.filterwarnings("ignore:.*half steps|.*depends on the time step")

@@ -315,7 +315,8 @@ def _call(tree: xr.DataTree) -> Iterator[str]:
     if is_fit(tree):
         settings |= {} if tree.attrs.get("prior", 1) else {"prior": False}
     else:
-        notes += [f"sampler: {tree.attrs.get('sampler')}"]
+        besides = f", integrate={tree.attrs['integrate']}" if "integrate" in tree.attrs else ""
+        notes += [f"sampler: {tree.attrs.get('sampler')}{besides}"]
         notes += ["start: the results that it began from"] if tree.attrs.get("start", "none") != "none" else []
     comments = "".join(f"# {note}\n" for note in notes)
     given = "".join(f"    {name}={_told(value)},\n" for name, value in settings.items())

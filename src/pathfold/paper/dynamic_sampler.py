@@ -70,7 +70,7 @@ class DynamicHMC(PaperSampler):
     def recorded(self) -> dict[str, Any]:
         return {**super().recorded, "observations_per_block": self.observations_per_block or 0}
 
-    def check(self, model: DiffusionModel) -> None:
+    def check(self, model: DiffusionModel, grid: TimeGrid) -> None:
         coordinates_of(self.metric, model.parameters)
         if self.observations_per_block is not None:
             check_blocks(model)

@@ -8,6 +8,7 @@ from typing import ClassVar, Literal, get_args
 
 import numpy as np
 
+from pathfold.data import TimeGrid
 from pathfold.data.checks import choice, whole
 from pathfold.engine import Engine, GuidedEngine
 from pathfold.engine import table as at
@@ -61,7 +62,7 @@ class GuidedProposals(PaperSampler):
         choice("reference", self.reference, get_args(Reference))
         self._set("thin", whole("thin", self.thin, least=1))
 
-    def check(self, model: DiffusionModel) -> None:
+    def check(self, model: DiffusionModel, grid: TimeGrid) -> None:
         check_noise(self, model, "(u, v0, v) have no density")
 
     def warmup(self, start: Earlier | None) -> int:

@@ -7,6 +7,7 @@ from typing import ClassVar, Literal, get_args
 
 import numpy as np
 
+from pathfold.data import TimeGrid
 from pathfold.data.checks import choice
 from pathfold.engine import Engine, UnconstrainedEngine
 from pathfold.engine.engine import Splitting
@@ -53,7 +54,7 @@ class UnconstrainedHMC(PaperSampler):
         self._check_target(self.target_acceptance)
         choice("metric", self.metric, get_args(Scales))
 
-    def check(self, model: DiffusionModel) -> None:
+    def check(self, model: DiffusionModel, grid: TimeGrid) -> None:
         check_noise(self, model, "(u, v0, v) have no density")
 
     def warmup(self, start: Earlier | None) -> int:

@@ -21,6 +21,7 @@ from pathfold.results.same_model import differing
 from pathfold.results.variables import along_chains
 
 SAME = ("steps_per_interval", "keep_path")  # attributes that draws of one posterior have in common
+AND = " and "  # between the methods of several runs
 
 
 def combine(trees: Sequence[xr.DataTree]) -> xr.DataTree:
@@ -136,6 +137,8 @@ def _attributes(parts: list[xr.DataTree], chains: int) -> dict[str, Any]:
         attributes[name] = [value for tree in parts for value in _of_chains(tree, name)]
     attributes["seed"] = [int(seed) for tree in parts for seed in np.atleast_1d(tree.attrs["seed"])]
     attributes["chains"], attributes["chain_numbers"] = chains, [*range(chains)]
+    methods = [method for tree in parts for method in tree.attrs.get("method", "").split(AND) if method]
+    attributes |= {"method": AND.join(dict.fromkeys(methods))} if methods else {}
     attributes.pop("iterations", None)  # of the chains of one run
     lost = [(i, phrase) for i, tree in enumerate(parts) for phrase in np.atleast_1d(tree.attrs.get("left_out", []))]
     if lost:

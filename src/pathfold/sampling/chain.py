@@ -78,6 +78,7 @@ class Chain(ABC):
         self.draws, self.rooms = Draws.empty(task.shape, folder, task.index), rooms(task.shape, PIECE)
         self.piece = 1  # transitions of the next native call
         self.clock: Callable[[], float] = time.thread_time  # processor seconds of all threads that work for it
+        self.stop = Monitor().stop  # not 0 once it is to stop
 
     def helped(self) -> AbstractContextManager[Callable[[], float]]:
         """Return a context in which other threads help the chain, as many as the task says; it gives a clock."""
@@ -235,6 +236,7 @@ def run_chain(task: ChainTask, monitor: Monitor | None = None) -> Draws:
     monitor, total = monitor or Monitor(), task.warmup + task.draws
     chain, checkpoint = task.sampler.chain(task), _checkpoint(task)
     with checkpoint.sole_use() if checkpoint else nullcontext():
+        chain.stop = monitor.stop
         with chain.helped() as chain.clock:
             if not (checkpoint and chain.restore(checkpoint)):
                 chain.initialise()

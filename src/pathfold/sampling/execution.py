@@ -110,7 +110,7 @@ def _check(model: DiffusionModel, data: Data, grid: TimeGrid, settings: Settings
     if settings.start is not None:
         check_start(settings.start, model)
         check_same_series(settings.start, grid)
-    settings.sampler.check(model)
+    settings.sampler.check(model, grid)
     if settings.checkpoint is not None:
         make_folder(settings.checkpoint)
     check_path_fits(model, grid)

@@ -66,11 +66,15 @@ class IntegratedChain(HamiltonianChain):
         return copied
 
     def initialise(self) -> None:
-        """Go from the start to the mode, by Newton's method, and fit the coordinates to the posterior there."""
+        """Go from the start to the mode, by Newton's method, and fit the coordinates to the posterior there.
+
+        A chain that is to end before that makes no transitions.
+        """
         assert self.task.start is not None
+        self.begun = self.clock()
         u = self.task.start.position[: self.size].copy()
         value, slope = self._at(u)
-        if not np.isfinite(value):
+        if not np.isfinite(value) and not self._is_over:
             raise InitialisationError("the sampler cannot start where a search ended: the data have no density there")
         for _ in range(STEPS):
             scales, directions = self._curvature(u)
@@ -86,6 +90,12 @@ class IntegratedChain(HamiltonianChain):
             value, slope = self._at(u)
         self._fit(u, value)
         self.current[: self.size] = 0.0
+        self.draws.seconds += self.clock() - self.begun
+
+    @property
+    def _is_over(self) -> bool:
+        """Whether the chain is to end before it has begun."""
+        return self.stop[0] != 0 or self.clock() - self.begun > self.task.max_seconds
 
     def _fit(self, mode: np.ndarray, value: float) -> None:
         """Take the symmetric root of the correlation there, so that coordinates are nearly parameters, and let each be
@@ -104,7 +114,12 @@ class IntegratedChain(HamiltonianChain):
         centre[:], factor[:], skew[:] = mode, root * middle, np.clip(bend / middle, -MOST_SKEWED, MOST_SKEWED)
 
     def _at(self, u: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return minus the log density of parameters, in their own coordinates, and its gradient."""
+        """Return minus the log density of parameters, in their own coordinates, and its gradient.
+
+        There is none once the chain is to end, so that all that goes by it soon ends too.
+        """
+        if self._is_over:
+            return np.inf, np.zeros(self.size)
         self.current[: self.size] = u
         value = integrate_with_gradient(self.machine, self.current)
         begin = self.momenta.shape[1]

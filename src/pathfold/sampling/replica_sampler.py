@@ -10,6 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from pathfold.data import TimeGrid
 from pathfold.data.checks import positive, whole
 from pathfold.engine import table as at
 from pathfold.engine.engine import Solver
@@ -87,7 +88,7 @@ class ReplicaExchange(Sampler):
         if self.integration_time is not None:
             self._set("integration_time", positive("integration_time", self.integration_time))
 
-    def check(self, model: DiffusionModel) -> None:
+    def check(self, model: DiffusionModel, grid: TimeGrid) -> None:
         check_noise(self, model, "there is no likelihood to take a power of")
 
     def warmup(self, start: Earlier | None) -> int:

@@ -53,8 +53,8 @@ class Sampler(ABC):
     def chain(self, task: ChainTask) -> Chain:
         """Return a chain that has not begun."""
 
-    def check(self, model: DiffusionModel) -> None:
-        """Raise SettingsError if it cannot sample this model."""
+    def check(self, model: DiffusionModel, grid: TimeGrid) -> None:
+        """Raise SettingsError if it cannot sample this model with these data."""
 
     def warmup(self, start: Earlier | None) -> int:
         """Return the length of warm-up by default: short for chains that go on at the pace of an earlier run."""

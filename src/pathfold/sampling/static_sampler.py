@@ -64,25 +64,23 @@ class StaticHMC(Sampler):
         return {name: value for name, value in super().recorded.items() if name != "integrate"}
 
     def chosen(self, model: DiffusionModel, grid: TimeGrid) -> dict[str, Any]:
-        return {"method": MANIFOLD if self._why_not(model, grid) else INTEGRATED}
+        if self._why_not(model, grid):
+            return {"method": MANIFOLD}
+        return {"method": MANIFOLD, "integrate": "False"} if self.integrate is False else {"method": INTEGRATED}
 
     def _why_not(self, model: DiffusionModel, grid: TimeGrid) -> str:
-        """Return why paths are not integrated out; empty if they are."""
-        if self.integrate is False:
-            return "that is not wanted"
-        return _why_not_parameters_alone(model, censored=bool(grid.censored.any()))
+        """Return why paths cannot be integrated out and the parameters sampled alone; empty if they can."""
+        if not model.parameters.size:
+            return "no parameter is unknown"
+        return why_not_affine(model, censored=bool(grid.censored.any()))
 
-    def check(self, model: DiffusionModel) -> None:
-        if self.integrate:
-            self._check_linear(_why_not_parameters_alone(model, censored=False))
-
-    def _check_linear(self, why: str) -> None:
-        if self.integrate and why:
+    def check(self, model: DiffusionModel, grid: TimeGrid) -> None:
+        if self.integrate and (why := self._why_not(model, grid)):
             raise SettingsError(f"integrate=True: paths cannot be integrated out, since {why}; leave integrate out")
 
     def sampled(self, engine: Engine) -> Engine:
-        self._check_linear(why := self._why_not(engine.model, engine.grid))
-        return engine if why else IntegratedEngine(engine.model, engine.grid)
+        integrated = self.chosen(engine.model, engine.grid)["method"] == INTEGRATED
+        return IntegratedEngine(engine.model, engine.grid) if integrated else engine
 
     def start(self, engine: Engine, point: np.ndarray, own: Engine) -> Point:
         position = own.block("vector")
@@ -93,8 +91,3 @@ class StaticHMC(Sampler):
         integrated = task.layout[at.METHOD] == at.INTEGRATED
         kind = IntegratedChain if integrated else HamiltonianChain
         return kind(task, self.target_acceptance, self.integration_time or 0.0)
-
-
-def _why_not_parameters_alone(model: DiffusionModel, *, censored: bool) -> str:
-    """Return why a chain of the parameters alone is none of the model; empty if it is."""
-    return why_not_affine(model, censored=censored) if model.parameters.size else "no parameter is unknown"
