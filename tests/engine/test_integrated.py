@@ -240,8 +240,9 @@ def test_coordinates_of_the_parameters():
         return q + skew * (jnp.sqrt(1.0 + q**2) - 1.0)
 
     with jax.enable_x64(True):
-        f, (stretch, of_stretch) = moved(q), jax.jvp(jax.grad(lambda q: jnp.sum(moved(q))), (q,), (np.ones_like(q),))
-    centre = u - factor @ np.asarray(f)
+        along = jax.jvp(jax.grad(lambda q: jnp.sum(moved(q))), (q,), (np.ones_like(q),))
+        f, stretch, of_stretch = (np.asarray(array) for array in (moved(q), *along))
+    centre = u - factor @ f
     for name, values in (("centre", centre), ("factor", factor), ("skew", skew)):
         engine.set("problem", engine.problem, "coordinates", name, values)
     point = engine.block("point")
