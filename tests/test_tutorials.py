@@ -160,6 +160,17 @@ def test_page_rain(run_page):
 
 
 @pytest.mark.slow
+def test_page_seat_belts(run_page):
+    names = run_page("seat_belts")
+    assert names["posterior"].attrs["method"] == "integrated"
+    law = names["posterior"].posterior["law"]
+    assert abs(float(law.mean()) + 0.238) < 0.03  # Harvey and Durbin (1986), with the price of petrol
+    assert 0.03 < float(law.std()) < 0.08
+    assert names["found"].passed
+    assert 0.9 < np.mean(names["saved"] > 0.0) < 1.0
+
+
+@pytest.mark.slow
 def test_page_tracks(run_page):
     names = run_page("tracks")
     draws = names["posterior"].posterior
