@@ -248,6 +248,14 @@ def test_drawn_paths_are_apart_and_meet_the_data():
         assert np.abs(one.states[0] - other.states[0])[:, 0].min() > 1e-9
 
 
+def test_a_planted_fault_of_the_paths_is_found(monkeypatch):
+    """With the states before they are seen in the place of those after, exact data are missed."""
+    plant(monkeypatch, linear_rows, *FAULTS["states in a draw"])
+    marginal, _ = exact_of(random_walk(0.0), WALK, 3)
+    (pair,) = marginal.pairs(np.zeros((1, 1)), NOWHERE, 3)
+    assert np.abs(pair.states[:, :, -1, 0] - np.asarray(WALK.values)[:, 0]).max() > 0.1
+
+
 def test_likelihoods_of_dense_models_agree_at_the_maximum():
     """Of three parameters, to the last digit that the climb finds."""
     fit = pf.fit(ornstein_uhlenbeck(0.2), DATA, steps_per_interval=STEPS, prior=False, threads=1)

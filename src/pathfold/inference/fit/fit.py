@@ -1,4 +1,4 @@
-"""A quick answer with a verdict: pf.fit, a marginal Laplace approximation that is explored, corrected and judged."""
+"""A quick answer with a verdict: pf.fit, a density of the parameters that is explored, corrected and judged."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def fit(
     """Approximate the posterior in a fraction of the time that sampling takes, and say how far that can be trusted.
 
     The path is integrated out by Laplace's method, with second derivatives; the parameters are explored by importance
-    sampling about their mode; and both are corrected by pairs of paths that meet the data, where that is possible. The
-    answer depends on model, data, settings and `seed` alone, not on `threads`, if it ends before `max_seconds`.
+    sampling about their mode; and both are corrected by pairs of paths that meet the data, where that is possible. Of a
+    linear model the path is integrated out exactly, and the pairs are exact draws. The answer depends on model, data, settings and `seed` alone, not on `threads`, if it ends before `max_seconds`.
     docs/first_look.md says what to make of it, and how long it takes.
 
     Parameters

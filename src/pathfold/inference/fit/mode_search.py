@@ -107,7 +107,10 @@ def _drawn(marginal: LinearMarginal, seed: int) -> list[Point]:
         if found and marginal.stages.spent:
             break
     if not found:
-        raise InitialisationError("at no parameters that were tried do the data have a density")
+        raise InitialisationError(
+            f"at none of {len(SPREADS)} draws of the parameters do the data have a density; take more "
+            "steps_per_interval, or widen or move priors that the data contradict"
+        )
     found.sort(key=lambda each: -each.log_density)
     best = found[0].log_density
     return [Point(each.u, np.zeros(0)) for each in found if each.log_density > best - PROBABLE]
