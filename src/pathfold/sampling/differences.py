@@ -55,7 +55,8 @@ class ByDifferences(ABC):
             up, down = values(np.diag(h)), values(-np.diag(h))
             return up, down, -(up + down) / h**2
 
-        h = step * widths(diagonal(np.full(size, ROUGHLY))[2])
+        _, _, rough = diagonal(np.full(size, ROUGHLY))
+        h = step / np.sqrt(np.clip(np.where(np.isfinite(rough), rough, 1.0), 1.0, 1e4))
         up, down, own = diagonal(h)
         pairs = [(i, j) for i in range(size) for j in range(i)]
         both = np.zeros((len(pairs), size))
@@ -67,11 +68,6 @@ class ByDifferences(ABC):
             mixed = -(forth[k] + back[k] - up[i] - down[i] - up[j] - down[j]) / (2.0 * h[i] * h[j])
             hessian[i, j] = hessian[j, i] = mixed
         return where_known(hessian)
-
-
-def widths(curvature: np.ndarray) -> np.ndarray:
-    """Return the widths of coordinates with these second derivatives, at most 1 and that where they are unknown."""
-    return 1.0 / np.sqrt(np.clip(np.where(np.isfinite(curvature), curvature, 1.0), 1.0, 1e4))
 
 
 def where_known(hessian: np.ndarray) -> np.ndarray:

@@ -54,8 +54,9 @@ def fit(
 
     The path is integrated out by Laplace's method, with second derivatives; the parameters are explored by importance
     sampling about their mode; and both are corrected by pairs of paths that meet the data, where that is possible. Of a
-    linear model the path is integrated out exactly, and the pairs are exact draws. The answer depends on model, data, settings and `seed` alone, not on `threads`, if it ends before `max_seconds`.
-    docs/first_look.md says what to make of it, and how long it takes.
+    linear model the path is integrated out exactly, and the pairs are exact draws. The answer depends on model, data,
+    settings and `seed` alone, not on `threads`, if it ends before `max_seconds`. docs/first_look.md says what to make
+    of it, and how long it takes.
 
     Parameters
     ----------
