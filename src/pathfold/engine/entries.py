@@ -16,7 +16,7 @@ from pathfold.engine.native.constrained_step import first_order_shift, linearise
 from pathfold.engine.native.dynamics import prepare
 from pathfold.engine.native.fibre import draw_pair
 from pathfold.engine.native.inner_mode import inner_mode
-from pathfold.engine.native.integrated_paths import integrate_with_gradient, run_integrated
+from pathfold.engine.native.integrated_paths import condition, integrate_with_gradient, run_integrated
 from pathfold.engine.native.integration_time import integration_time
 from pathfold.engine.native.nodes import guess_nodes
 from pathfold.engine.native.recording import Drawn
@@ -52,6 +52,7 @@ OF_ALL: Entries = (
 STATIC: Entries = (
     (run_static, (WORK, RNG, float64, int64, float64, *DRAWN)),
     (integrate_with_gradient, (MACHINE, BLOCK)),
+    (condition, (MACHINE, BLOCK)),
     (run_integrated, (WORK, RNG, TABLE, int64, float64, *DRAWN)),
 )
 REPLICAS: Entries = (

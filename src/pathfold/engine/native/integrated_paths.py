@@ -35,9 +35,9 @@ FREEDOM, PROPOSALS = 5, 3  # of Student's t that proposals are drawn from; how m
 PERIOD, PAYS = 3, 0.4  # every so many draws one is a trajectory, if proposals are accepted more often than that
 
 # Rows of the table of parameters: momentum, position and gradient before a transition, and numbers: h_1, whether its
-# gradient is that of the point, the proposals that warm-up accepted, of how many, and the first draw that needs noise.
+# gradient is that of the point, the proposals that warm-up accepted, and of how many.
 MOMENTUM, POSITION, SLOPE, NUMBERS, ROWS = range(5)
-VALUE, KNOWN, ACCEPTED, PROPOSED, NOISY, COLUMNS = range(6)
+VALUE, KNOWN, ACCEPTED, PROPOSED, COLUMNS = range(5)
 
 
 @compiled
@@ -73,17 +73,26 @@ def integrate_with_gradient(m, point):
 
 
 @compiled
+def condition(m, point):
+    """Move the noise of a point, where the factor is, by the least change that meets the data; compute the path.
+
+    The change is -J^T G^{-1} c, which makes the most probable noise of none at all.
+    """
+    run(m, plans.CONDITION, point, point)
+    clear_idle(m.layout, position(m.layout, point))
+
+
+@compiled
 def draw_noise(m, point, saved, rng):
     """Draw all noise given the parameters, whose factor is at the point, and the data; compute the path.
 
-    Standard normal noise is moved by the least change that meets the data, -J^T G^{-1} c: an exact draw (Matheron).
+    It is standard normal noise, conditioned: an exact draw (Matheron).
     """
     q, own = position(m.layout, point), coordinates(m.layout, point)
     copy(own, saved)
     draw_normals(m.layout, q, rng)
     copy(saved[: own.size], own)
-    run(m, plans.CONDITION, point, point)
-    clear_idle(m.layout, q)
+    condition(m, point)
 
 
 @compiled
@@ -220,7 +229,7 @@ def is_independent(iteration, warmup, numbers):
 def run_integrated(work, rng, room, warmup, target, drawn, stop, done):
     """Make as many transitions as the outputs have rows, each with a draw of the noise, unless `stop` is set.
 
-    It is `chain_loop.run_static` for the parameters alone. Draws that nobody keeps have no noise.
+    It is `chain_loop.run_static` for the parameters alone.
     """
     m, state, numbers = machine_of(work, 0), work.tuning.state[0], room[NUMBERS]
     point, statistics, made = work.points[CURRENT], drawn.statistics, 0
@@ -236,8 +245,7 @@ def run_integrated(work, rng, room, warmup, target, drawn, stop, done):
         elif state.iteration < warmup:
             numbers[ACCEPTED] += statistics[made, ACCEPTANCE]
             numbers[PROPOSED] += 1.0
-        if state.iteration >= numbers[NOISY]:
-            draw_noise(m, point, room[POSITION], rng)
+        draw_noise(m, point, room[POSITION], rng)
         record_row(m.layout, point, drawn, made)
         state.iteration += 1
         made += 1
