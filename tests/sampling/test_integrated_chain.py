@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -13,9 +14,10 @@ import xarray as xr
 
 import pathfold as pf
 from pathfold.data import TimeGrid
-from pathfold.engine import IntegratedEngine
+from pathfold.engine import Engine, IntegratedEngine
 from pathfold.engine.native.trajectory import STATISTICS
-from pathfold.sampling import execution, integrated_chain
+from pathfold.sampling import execution, integrated_modes
+from pathfold.sampling.integrated_modes import find_modes
 from tests.plain import plain_native
 from tests.sampling.comparing import threshold
 
@@ -103,7 +105,7 @@ def test_the_search_for_the_mode_counts_as_time_of_the_chain(tmp_path):
 
 def test_the_search_for_the_mode_can_be_stopped(monkeypatch):
     """Ctrl-C sets what the chain looks at before every gradient."""
-    calls, gradient = [], integrated_chain.integrate_with_gradient
+    calls, gradient = [], integrated_modes.integrate_with_gradient
 
     def stopping(machine, point):
         calls.append(0)
@@ -114,11 +116,81 @@ def test_the_search_for_the_mode_can_be_stopped(monkeypatch):
     monkeypatch.setattr(execution, "execute", lambda given, *_: tasks.extend(given) or 1 // 0)
     with pytest.raises(ZeroDivisionError):
         run(model(), data(), draws=20, chains=1)
-    monkeypatch.setattr(integrated_chain, "integrate_with_gradient", stopping)
+    monkeypatch.setattr(integrated_modes, "integrate_with_gradient", stopping)
     chain = tasks[0].sampler.chain(tasks[0])
     chain.stop = np.zeros(1, dtype=np.int64)
     chain.initialise()
     assert len(calls) == 3
+
+
+@too_short
+def test_only_the_engine_that_chains_run_on_is_made(monkeypatch):
+    made, init = [], Engine.__init__
+
+    def counted(self, *given, **options):
+        made.append(type(self))
+        init(self, *given, **options)
+
+    monkeypatch.setattr(Engine, "__init__", counted)
+    monkeypatch.setattr(execution, "half_step_shift", lambda *_: None)  # for which there is one on the manifold
+    starts = run(model(), data(), **SHORT)["starts"].to_dataset()
+    assert made == [IntegratedEngine]
+    assert set(starts["way"].values) == {"parameters"}
+
+
+def of_either_sign(rate: Callable = lambda z: 1.0) -> tuple[pf.DiffusionModel, pf.Observations]:
+    """A process that is seen through a gain, of which the data do not tell the sign."""
+    given = pf.DiffusionModel(
+        drift=lambda x, z: -rate(z) * x,
+        diffusion=lambda x, z: jnp.eye(1),
+        parameters={"gain": dist.Normal(0.0, 2.0)},
+        initial_state=[dist.Normal(0.0, 1.0)],
+        observation=pf.GaussianNoise(lambda x, z: z["gain"] * x, 0.1),
+    )
+    return given, pf.Observations(np.arange(1.0, 7.0), [2.1, -1.4, 2.5, 0.3, -2.2, 1.9])
+
+
+@pytest.mark.filterwarnings("ignore::pathfold.errors.DrawsWarning")
+@pytest.mark.filterwarnings("ignore:.*modes")
+def test_modes_of_the_parameters_are_found_and_shared_out():
+    given, of = of_either_sign()
+    found = pf.sample(given, of, steps_per_interval=2, draws=20, warmup=20, chains=4, seed=1, progress=False)[
+        "starts"
+    ].to_dataset()
+    gains, masses = found["gain"].values, found["log_mass"].values
+    assert np.abs(gains) == pytest.approx(np.full(gains.size, np.abs(gains[0])), rel=1e-2)
+    assert set(np.sign(gains[found["began_with"]])) == {-1.0, 1.0}
+    assert masses == pytest.approx(np.zeros(gains.size), abs=1e-2)
+    engine = IntegratedEngine(given, TimeGrid.build(of, steps_per_interval=2))
+    machine, point, native = engine.machine(), engine.block("point"), plain_native()
+    at = [_energy(native.integrated_paths, machine, point, 0.5 * gains[0] * step) for step in (0.97, 1.0, 1.03)]
+    assert at[1] < min(at[0], at[2]), "half a gain is its normal"
+
+
+def test_data_without_density_end_in_a_sentence():
+    given, of = of_either_sign(lambda z: jnp.log(-1.0 - z["gain"] ** 2))
+    with pytest.raises(pf.InitialisationError, match="no start was found in 12 searches: the data have no density"):
+        find_modes(
+            IntegratedEngine(given, TimeGrid.build(of, steps_per_interval=2)),
+            [0],
+            seed=1,
+            threads=1,
+            guesses={},
+            again=False,
+        )
+
+
+@too_short
+@pytest.mark.parametrize("integrate", [False, True])
+def test_a_run_begins_where_an_earlier_one_ended(integrate):
+    """Whatever the method of that was; each chain at the mode next to its parameters."""
+    earlier = run(model(), data(), sampler=pf.StaticHMC(integrate=integrate), **SHORT)
+    later = run(model(), data(), start=earlier, **SHORT)["starts"].to_dataset()
+    assert later["way"].values.tolist() == ["guess", "guess"]
+    assert later["began_with"].values.tolist() == [0, 1]
+    found = run(model(), data(), **SHORT)["starts"].to_dataset()
+    best = found["tau"].values[int(found["log_mass"].values.argmax())]
+    assert later["tau"].values == pytest.approx([best, best], rel=1e-2)
 
 
 @pytest.mark.filterwarnings("ignore:.*half steps|.*depends on the time step")

@@ -52,6 +52,7 @@ OF_ALL: Entries = (
 STATIC: Entries = (
     (run_static, (WORK, RNG, float64, int64, float64, *DRAWN)),
     (integrate_with_gradient, (MACHINE, BLOCK)),
+    (condition, (MACHINE, BLOCK)),
     (run_integrated, (WORK, RNG, TABLE, int64, float64, *DRAWN)),
 )
 REPLICAS: Entries = (

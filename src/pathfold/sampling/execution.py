@@ -16,7 +16,7 @@ import numpy as np
 from pathfold.data import Data, TimeGrid
 from pathfold.data.checks import cores
 from pathfold.data.time_grid import warn_of_skipped_values
-from pathfold.engine import Engine
+from pathfold.engine import Engine, IntegratedEngine
 from pathfold.engine.installation import announced, compile_sampler
 from pathfold.engine.native.trajectory import STATISTICS
 from pathfold.errors import InitialisationError, say, warn
@@ -33,6 +33,7 @@ from pathfold.sampling.diagnosis import why_no_start
 from pathfold.sampling.draws import Draws, Shape, spared
 from pathfold.sampling.half_steps import Shift, half_step_shift
 from pathfold.sampling.held_noise import Noise, noise_of
+from pathfold.sampling.integrated_modes import find_modes
 from pathfold.sampling.sampler import Statistic
 from pathfold.sampling.scales import relative_spread, set_scales
 from pathfold.sampling.selection import Selection
@@ -118,12 +119,13 @@ def _check(model: DiffusionModel, data: Data, grid: TimeGrid, settings: Settings
 
 
 def _compiled(model: DiffusionModel, grid: TimeGrid, settings: Settings) -> tuple[Engine, Engine]:
-    """Return the engine on the manifold of the data, where chains are to begin, and the one that they run on."""
+    """Return the engine that finds where chains are to begin, and the one that they run on."""
     compile_sampler(settings.sampler.native, announce=settings.progress)
     with announced("compiling the model", show=settings.progress):
         engine = settings.sampler.engine(model, grid)
         sampled = settings.sampler.sampled(engine)
-    set_scales(engine)
+    if not isinstance(engine, IntegratedEngine):
+        set_scales(engine)
     return engine, sampled
 
 
@@ -248,7 +250,11 @@ def _claimed(
 
 def _starts(engine: Engine, settings: Settings, chains: Sequence[int]) -> Starts:
     """Find where these chains begin."""
-    earlier = settings.start
+    earlier, threads = settings.start, cores(settings.threads)
+    again = earlier is not None and not earlier.fitted
+    if isinstance(engine, IntegratedEngine):
+        own = {} if earlier is None else {i: earlier.u[i % len(earlier.u)] for i in chains}
+        return find_modes(engine, chains, seed=settings.seed, threads=threads, guesses=own, again=again)
     if earlier is not None:
         guesses = {i: guess_from(engine, earlier, settings.seed, i) for i in chains}
     else:
@@ -257,10 +263,10 @@ def _starts(engine: Engine, settings: Settings, chains: Sequence[int]) -> Starts
         engine,
         chains,
         seed=settings.seed,
-        threads=cores(settings.threads),
+        threads=threads,
         relaxation=relative_spread(engine),
         guesses=guesses,
-        again=earlier is not None and not earlier.fitted,
+        again=again,
         thorough=settings.sampler.tempered,
     )
 

@@ -80,7 +80,7 @@ class Sampler(ABC):
         return {}
 
     def engine(self, model: DiffusionModel, grid: TimeGrid) -> Engine:
-        """Return the engine on the manifold of the data, where chains are to begin."""
+        """Return the engine that finds where chains are to begin, on the manifold of the data if paths are sampled."""
         return Engine(model, grid, solver=self.solver, tempered=self.tempered)
 
     def guesses(self, engine: Engine, seed: int, chains: Sequence[int]) -> dict[int, Point]:
@@ -88,11 +88,11 @@ class Sampler(ABC):
         return {}
 
     def sampled(self, engine: Engine) -> Engine:
-        """Return the engine that its chains run on, for the model and grid of the one on the manifold."""
+        """Return the engine that its chains run on, for the model and grid of the one that finds their starts."""
         return engine
 
     def start(self, engine: Engine, point: np.ndarray, own: Engine) -> Point:
-        """Return the beginning of a chain on its own engine, from a point of the manifold."""
+        """Return the beginning of a chain on its own engine, from a point of the other."""
         raise NotImplementedError
 
     def problems(self, engine: Engine) -> np.ndarray:

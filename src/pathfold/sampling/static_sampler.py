@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
-import numpy as np
-
 from pathfold.data import TimeGrid
 from pathfold.data.checks import positive, truth
 from pathfold.engine import Engine, IntegratedEngine
@@ -19,7 +17,6 @@ from pathfold.sampling.chain import ChainTask
 from pathfold.sampling.hamiltonian_chain import HamiltonianChain
 from pathfold.sampling.integrated_chain import IntegratedChain
 from pathfold.sampling.sampler import SOLVER, Sampler
-from pathfold.sampling.starts import Point
 
 MANIFOLD, INTEGRATED = "manifold", "integrated"  # what results call the method
 
@@ -78,14 +75,9 @@ class StaticHMC(Sampler):
         if self.integrate and (why := self._why_not(model, grid)):
             raise SettingsError(f"integrate=True: paths cannot be integrated out, since {why}; leave integrate out")
 
-    def sampled(self, engine: Engine) -> Engine:
-        integrated = self.chosen(engine.model, engine.grid)["method"] == INTEGRATED
-        return IntegratedEngine(engine.model, engine.grid) if integrated else engine
-
-    def start(self, engine: Engine, point: np.ndarray, own: Engine) -> Point:
-        position = own.block("vector")
-        own.set_vector(position, *engine.get_vector(point))
-        return Point(position, np.zeros(0))
+    def engine(self, model: DiffusionModel, grid: TimeGrid) -> Engine:
+        integrated = self.chosen(model, grid)["method"] == INTEGRATED
+        return IntegratedEngine(model, grid) if integrated else super().engine(model, grid)
 
     def chain(self, task: ChainTask) -> HamiltonianChain:
         integrated = task.layout[at.METHOD] == at.INTEGRATED

@@ -35,9 +35,9 @@ FREEDOM, PROPOSALS = 5, 3  # of Student's t that proposals are drawn from; how m
 PERIOD, PAYS = 3, 0.4  # every so many draws one is a trajectory, if proposals are accepted more often than that
 
 # Rows of the table of parameters: momentum, position and gradient before a transition, and numbers: h_1, whether its
-# gradient is that of the point, the proposals that warm-up accepted, of how many, and the first draw that needs noise.
+# gradient is that of the point, the proposals that warm-up accepted, and of how many.
 MOMENTUM, POSITION, SLOPE, NUMBERS, ROWS = range(5)
-VALUE, KNOWN, ACCEPTED, PROPOSED, NOISY, COLUMNS = range(6)
+VALUE, KNOWN, ACCEPTED, PROPOSED, COLUMNS = range(5)
 
 
 @compiled
@@ -233,7 +233,7 @@ def is_independent(iteration, warmup, numbers):
 def run_integrated(work, rng, room, warmup, target, drawn, stop, done):
     """Make as many transitions as the outputs have rows, each with a draw of the noise, unless `stop` is set.
 
-    It is `chain_loop.run_static` for the parameters alone. Draws that nobody keeps have no noise.
+    It is `chain_loop.run_static` for the parameters alone.
     """
     m, state, numbers = machine_of(work, 0), work.tuning.state[0], room[NUMBERS]
     point, statistics, made = work.points[CURRENT], drawn.statistics, 0
@@ -249,8 +249,7 @@ def run_integrated(work, rng, room, warmup, target, drawn, stop, done):
         elif state.iteration < warmup:
             numbers[ACCEPTED] += statistics[made, ACCEPTANCE]
             numbers[PROPOSED] += 1.0
-        if state.iteration >= numbers[NOISY]:
-            draw_noise(m, point, room[POSITION], rng)
+        draw_noise(m, point, room[POSITION], rng)
         record_row(m.layout, point, drawn, made)
         state.iteration += 1
         made += 1
