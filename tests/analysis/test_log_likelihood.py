@@ -283,7 +283,7 @@ def test_evidence_with_a_density_by_quadrature(filtering, monkeypatch):
     assert str(found).startswith(f"log evidence {found.log_evidence:.3f} ± ")
     remedy = "particles=" if filtering is ParticleFilter else "give more draws"
     with pytest.warns(UserWarning, match=f"draws are effective, .*{remedy}"):
-        pf.evidence(model, data, posterior, draws=20, particles=2)
+        pf.evidence(model, data, posterior, draws=20, particles=1)
 
 
 def test_evidence_of_the_time_there_is(monkeypatch):
