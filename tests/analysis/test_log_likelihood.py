@@ -15,6 +15,7 @@ import xarray as xr
 from scipy import stats
 
 import pathfold as pf
+from pathfold.analysis.ahead import Estimates
 from pathfold.analysis.innovations import Innovations, filter_of
 from pathfold.analysis.particle_filter import ParticleFilter
 from pathfold.data import Seen
@@ -281,9 +282,10 @@ def test_evidence_with_a_density_by_quadrature(filtering, monkeypatch):
     assert abs(found.log_evidence - expected) < 3.5 * found.standard_error
     assert found.effective_draws > 200
     assert str(found).startswith(f"log evidence {found.log_evidence:.3f} ± ")
-    remedy = "particles=" if filtering is ParticleFilter else "give more draws"
+    monkeypatch.setattr(ParticleFilter, "judged", lambda *_, **__: Estimates(2, 3.0))
+    remedy = "particles=6" if filtering is ParticleFilter else "give more draws"
     with pytest.warns(UserWarning, match=f"draws are effective, .*{remedy}"):
-        pf.evidence(model, data, posterior, draws=20, particles=1)
+        pf.evidence(model, data, posterior, draws=20, particles=2)
 
 
 def test_evidence_of_the_time_there_is(monkeypatch):
