@@ -13,6 +13,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "after.md"
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:(.*)(has (not converged|few effective draws)|things are amiss)")
+@pytest.mark.filterwarnings("ignore:the posterior depends on the time step")  # four steps are few
 def test_the_page_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     sample = pf.sample
