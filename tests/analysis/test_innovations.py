@@ -242,9 +242,9 @@ def test_a_value_that_is_known_before_ends_in_a_sentence():
     assert (found[1, 1:] == -np.inf).all()
     assert np.isfinite(found[0, :2]).all()
     assert (found[0, 2:] == -np.inf).all()
-    with pytest.raises(pf.SettingsError, match=r"zero, or no number, at t = 1.3; leave out values that"):
+    with pytest.raises(pf.SettingsError, match=r"zero, or not finite, at t = 1.3; leave out values that"):
         score.refuse_lost(found[0] == -np.inf)
-    with pytest.raises(pf.SettingsError, match=r"zero, or no number, at t = 1.3"):
+    with pytest.raises(pf.SettingsError, match=r"zero, or not finite, at t = 1.3"):
         score.residuals(np.array([[1.0, 0.0]]), 0)
 
 

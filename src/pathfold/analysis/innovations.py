@@ -37,7 +37,7 @@ class Innovations(Ahead[IntegratedEngine]):
     """Rows of an observation are normal given those before it: their means are innovations e, their covariance Sig."""
 
     method, told = "exact", "the exact filter"
-    lost = "the density of what was observed is zero, or no number,"
+    lost = "the density of what was observed is zero, or not finite,"
     remedy = "leave out values that others determine exactly"
 
     def __init__(self, model: DiffusionModel, grid: TimeGrid) -> None:
@@ -83,7 +83,7 @@ class Innovations(Ahead[IntegratedEngine]):
     def _singular(self, at: Fields, value: float) -> np.ndarray:
         """Return which observations have values that those before, or others of their time, determine but for rounding.
 
-        There may be some if minus the log of the density of the data, the `value`, is no number.
+        There may be some if minus the log of the density of the data, the `value`, is not finite.
         """
         if np.isfinite(value) and not self.exact.any():
             return np.zeros(len(self.rows), dtype=bool)
